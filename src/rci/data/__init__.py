@@ -1,0 +1,1 @@
+"""Ground floor: the types that cross between stages, and how they live on disk."""

@@ -1,0 +1,81 @@
+"""Fitted models as plain data: the behaviour model and the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rci.data.errors import RciError
+from rci.data.record import Array, Record
+
+
+class SavedModel(NamedTuple):
+    """A fitted network as plain data: which method it is of, how it was set up, its arrays."""
+
+    method: str
+    config: dict[str, Any]
+    arrays: dict[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Record):
+    """A record that is one saved model and what is known about it."""
+
+    model: SavedModel
+    info: dict[str, Any]
+
+    def arrays(self) -> dict[str, Array]:
+        return dict(self.model.arrays)
+
+    def meta(self) -> dict[str, Any]:
+        return {"method": self.model.method, "config": self.model.config, "info": self.info}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Fitted:
+        return cls(SavedModel(meta["method"], meta["config"], arrays), meta["info"])
+
+
+@dataclass(frozen=True, eq=False)
+class Behaviour(Fitted):
+    """A fitted model of the behaviour that recorded the data, shared by every learner that needs one."""
+
+    kind: ClassVar[str] = "behaviour"
+
+
+@dataclass(frozen=True, eq=False)
+class Policy(Fitted):
+    """A trained policy as plain data, plus the function that the learner's file makes of it.
+
+    `step(seed, memory, obs) -> (action, memory)` is pure and batched; `act` is the everyday verb.
+    There is no cost argument: a policy can never be fed the true cost at test time.
+    """
+
+    kind: ClassVar[str] = "policy"
+    memory: Any = ()
+    step: Callable[[int, Any, Array], tuple[Array, Any]] | None = None
+
+    def act(self, obs: ArrayLike, seed: int = 0) -> Array:
+        """The action for one observation [features] or a batch [rows, features]; same seed, same action."""
+        obs = np.asarray(obs, np.float32)
+        features = int(self.info["obs_size"])
+        if obs.ndim not in (1, 2) or obs.shape[-1] != features:
+            raise RciError(f"the policy expects observations of {features} features, got shape {obs.shape}.")
+        if not np.isfinite(obs).all():
+            raise RciError("the observation has a value that is not finite.")
+        if self.step is None:
+            raise RciError("this policy holds weights only; read it with rci.load to act with it.")
+        action, _ = self.step(seed, self.memory, np.atleast_2d(obs))
+        return action if obs.ndim == 2 else action[0]
+
+    def save(self, folder: Any) -> None:
+        """Write the policy as an artefact folder that rci.load reads."""
+        from rci.data.store import write
+
+        write(folder, self)
+
+    def __repr__(self) -> str:
+        return f"Policy({self.model.method}, budget {self.info.get('budget')})"

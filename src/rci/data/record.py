@@ -1,0 +1,89 @@
+"""What every artefact type shares: a kind, arrays, a JSON description, a hash, and the checks at the border."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rci.data.errors import RciError
+
+Array = NDArray[Any]
+
+
+def array_digest(array: Array) -> str:
+    """sha256 over dtype, shape and bytes: the identity of one array."""
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def content_digest(kind: str, array_digests: Mapping[str, str], meta: Mapping[str, Any]) -> str:
+    """The identity of a whole artefact: what it is, its arrays and what describes them; not how it was made."""
+    text = json.dumps([kind, dict(array_digests), dict(meta)], sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Record:
+    """What every artefact type offers the store: its kind, its arrays, its JSON description, its hash."""
+
+    kind: ClassVar[str]
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays to be written, by name."""
+        raise NotImplementedError
+
+    def meta(self) -> dict[str, Any]:
+        """What describes the arrays, as JSON values."""
+        return {}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Record:
+        """The inverse of `arrays` and `meta`."""
+        return cls(**arrays, **meta)
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 of the content. Children name their parents by it."""
+        digests = {name: array_digest(array) for name, array in self.arrays().items()}
+        return content_digest(self.kind, digests, self.meta())
+
+
+def set_fields(record: Any, **values: Any) -> None:
+    """Store a normalised field of a frozen record while it is being built."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def check_lengths(lengths: ArrayLike) -> Array:
+    """Episode lengths as int64: at least one episode, none of them empty."""
+    array = np.asarray(lengths)
+    if array.ndim != 1 or array.size == 0:
+        raise RciError("there are no episodes: at least one is needed.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise RciError(f"episode lengths must be whole numbers, got {array.dtype}.")
+    for i in np.flatnonzero(array < 1)[:1]:
+        raise RciError(f"episode {i} has {array[i]} steps; an episode needs at least one.")
+    return array.astype(np.int64)
+
+
+def check_finite(name: str, array: Array, offset: Array) -> None:
+    """Refuse NaN and infinity, naming the episode and the step."""
+    if np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_:
+        return
+    if not np.issubdtype(array.dtype, np.floating):
+        raise RciError(f"{name} must be numbers, got {array.dtype}.")
+    # A sum is finite only if every term is (barring overflow), and it needs no array of flags.
+    if np.isfinite(array.sum(dtype=np.float64)):
+        return
+    for flat in np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[:1]:
+        episode = int(np.searchsorted(offset, flat, side="right")) - 1
+        raise RciError(
+            f"{name} of episode {episode}, step {flat - offset[episode]} is not finite: "
+            f"{np.asarray(array[flat]).tolist()}."
+        )

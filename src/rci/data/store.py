@@ -1,0 +1,212 @@
+"""Artefacts on disk: a folder of .npy arrays and a manifest.json that vouches for them.
+
+A folder appears under its name only when it is complete: everything is written to a temporary folder beside
+it, synced, and renamed. Arrays are memory-mapped when read. Nothing is ever pickled.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib.metadata
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.record import Array, Record, array_digest, content_digest
+from rci.data.types import Behaviour, Episodes, Labels, Oracle, Policy, Scores, StepCosts
+
+FORMAT_VERSION = 1
+KINDS: dict[str, type[Record]] = {
+    cls.kind: cls for cls in (Episodes, Oracle, Labels, StepCosts, Behaviour, Policy, Scores)
+}
+RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How an artefact was made. `key` identifies the inputs, so that unchanged work is not done again."""
+
+    config: dict[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    parents: dict[str, str] = field(default_factory=dict)
+    key: str = ""
+
+
+UNKNOWN = Provenance()
+
+
+def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) -> Path:
+    """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced."""
+    target = Path(folder)
+    if target.exists() and not (target / "manifest.json").is_file():
+        raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
+    arrays = record.arrays()
+    manifest = _manifest(record, arrays, provenance)
+    temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(target)
+        temporary.mkdir()
+        for name, array in arrays.items():
+            with open(temporary / f"{name}.npy", "wb") as file:
+                np.save(file, array, allow_pickle=False)
+                _sync(file)
+        with open(temporary / "manifest.json", "w", encoding="utf-8") as file:
+            file.write(manifest)
+            _sync(file)
+        _sync_folder(temporary)
+        _replace(temporary, target)
+    except OSError as error:
+        raise RciError(_reason(error, target)) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return target
+
+
+def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> Any:
+    """The artefact in `folder` as its type; arrays are memory-mapped and, unless told otherwise, verified."""
+    path = Path(folder)
+    manifest = read_manifest(path)
+    if kind is not None and manifest["kind"] != kind:
+        raise RciError(f"{path} holds {manifest['kind']!r}, but {kind!r} is needed here.")
+    arrays = {name: _read_array(path, name, entry, verify) for name, entry in manifest["arrays"].items()}
+    record = KINDS[manifest["kind"]].restore(arrays, json.loads(json.dumps(manifest["meta"])))
+    record.__dict__["hash"] = manifest["hash"]  # known already: spares hashing the arrays again
+    return record
+
+
+def read_manifest(folder: str | Path) -> dict[str, Any]:
+    """The manifest of an artefact folder, checked against its own checksum."""
+    path = Path(folder)
+    if not path.exists():
+        raise RciError(f"there is nothing at {path}.")
+    try:
+        text = (path / "manifest.json").read_text(encoding="utf-8")
+        manifest = json.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        raise RciError(f"{path} is not an artefact folder: it has no manifest.json.") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise RciError(f"the manifest of {path} is not readable JSON: {error}.") from None
+    if not isinstance(manifest, dict) or "format" not in manifest or "kind" not in manifest:
+        raise RciError(f"{path} has a manifest.json, but not one of ours: no format and kind in it.")
+    if manifest["format"] > FORMAT_VERSION:
+        raise RciError(
+            f"{path} has format version {manifest['format']}, newer than this program's {FORMAT_VERSION}; "
+            "update rci to read it."
+        )
+    if manifest["kind"] not in KINDS:
+        raise RciError(f"{path} holds {manifest['kind']!r}, which this program does not know.")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise RciError(f"the manifest of {path} was changed after it was written: its checksum is wrong.")
+    return manifest
+
+
+def is_current(folder: str | Path, key: str) -> bool:
+    """Whether `folder` holds an artefact made from exactly the inputs that `key` stands for."""
+    try:
+        return bool(read_manifest(folder)["provenance"]["key"] == key)
+    except RciError:
+        return False
+
+
+def _manifest(record: Record, arrays: Mapping[str, Array], provenance: Provenance) -> str:
+    entries = {
+        name: {"shape": list(array.shape), "dtype": array.dtype.str, "sha256": array_digest(array)}
+        for name, array in arrays.items()
+    }
+    digests = {name: str(entry["sha256"]) for name, entry in entries.items()}
+    manifest: dict[str, Any] = {
+        "format": FORMAT_VERSION,
+        "kind": record.kind,
+        "hash": content_digest(record.kind, digests, record.meta()),
+        "arrays": entries,
+        "meta": record.meta(),
+        "provenance": {**asdict(provenance), "versions": _versions()},
+    }
+    manifest["checksum"] = _checksum(manifest)
+    return json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n"
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
+
+
+def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -> Array:
+    try:
+        array = np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise RciError(f"{path} is damaged: the array {name!r} is missing.") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise RciError(f"{path} is damaged: the array {name!r} cannot be read ({error}).") from None
+    found = (list(array.shape), array.dtype.str)
+    if found != (entry["shape"], entry["dtype"]):
+        raise RciError(
+            f"{path} is damaged: the array {name!r} should be {entry['dtype']} {entry['shape']}, found {found[1]} "
+            f"{found[0]}."
+        )
+    if verify and array_digest(array) != entry["sha256"]:
+        raise RciError(f"{path} is damaged: the array {name!r} has a wrong checksum.")
+    return array
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Put the finished folder in its place. A folder cannot be renamed over a full one, so that one steps aside."""
+    aside = target.parent / f".{target.name}.old-{os.getpid()}-{secrets.token_hex(4)}"
+    if target.exists():
+        os.rename(target, aside)
+    os.rename(temporary, target)
+    _sync_folder(target.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what writers of the same artefact left behind when they were killed."""
+    for pattern in (f".{target.name}.tmp-*", f".{target.name}.old-*"):
+        for leftover in target.parent.glob(pattern):
+            owner = leftover.name.split("-")[-2]
+            if not owner.isdigit() or not _alive(int(owner)):
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _sync(file: Any) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError, target: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return (
+            f"no space left to write {target}; nothing was written, and what stood there before is untouched."
+        )
+    return f"cannot write {target}: {error.strerror or error}."
