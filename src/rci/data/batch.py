@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from rci.data.types import Episodes, Labels
 
 
 class Sequences(NamedTuple):
-    """Episodes cut at their stops and padded to one length. mask[i, t] is 1 where episode i has a step t."""
+    """Episodes cut at their stops and padded to one length. mask[i, t] is 1 where episode i has a step t.
 
-    obs: Array  # [N, T, features], what was seen before each action
-    action: Array  # [N, T, ...]
-    mask: Array  # [N, T] float32
-    cost: Array  # [N] episodic cost
+    The arrays are numpy's where they are made and JAX's where a network is trained on them.
+    """
+
+    obs: Any  # [N, T, features], what was seen before each action
+    action: Any  # [N, T, ...]
+    mask: Any  # [N, T] float32
+    cost: Any  # [N] episodic cost
 
 
 def pad(flat: Array, offset: Array, lengths: Array, size: int | None = None) -> Array:

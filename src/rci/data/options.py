@@ -1,11 +1,11 @@
-"""Frozen dataclasses from plain mappings: every key known, every value of the declared type."""
+"""Frozen dataclasses and named tuples from plain mappings: every key known, every value of the declared type."""
 
 from __future__ import annotations
 
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from rci.data.errors import RciError, unknown_name
@@ -14,15 +14,26 @@ T = TypeVar("T")
 
 
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
-    """Build dataclass `cls` from `values`; an unknown key or a wrong type is an error that says `where`."""
+    """Build `cls` from `values`; an unknown key or a wrong type is an error that says `where`."""
     hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments = {}
     for key, value in values.items():
-        if key not in fields:
-            raise unknown_name(f"setting in {where}", key, fields)
+        if key not in hints:
+            raise unknown_name(f"setting in {where}", key, hints)
         arguments[key] = _convert(hints[key], value, f"{where}.{key}")
     return cls(**arguments)
+
+
+def build_parts(classes: Sequence[type], values: Mapping[str, Any], where: str) -> tuple[Any, ...]:
+    """Several records from one flat mapping: each takes the keys it knows, and every key must be known."""
+    fields = [set(typing.get_type_hints(cls)) for cls in classes]
+    for key in values:
+        if not any(key in names for names in fields):
+            raise unknown_name(f"setting of {where}", key, set().union(*fields))
+    return tuple(
+        build(cls, {key: value for key, value in values.items() if key in names}, where)
+        for cls, names in zip(classes, fields)
+    )
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:

@@ -377,8 +377,8 @@ class StepCosts(Record):
     @classmethod
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> StepCosts:
         weights = {name[6:]: arrays.pop(name) for name in list(arrays) if name.startswith("model.")}
-        method_and_config = meta.pop("model")
-        model = None if method_and_config is None else SavedModel(*method_and_config, arrays=weights)
+        described = meta.pop("model")
+        model = None if described is None else SavedModel(described[0], described[1], weights)
         fields: dict[str, Any] = {**arrays, **meta, "model": model}
         return cls(**fields)
 

@@ -1,0 +1,64 @@
+"""Roll a policy out in the batched simulator and score it with the task's own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.models import Policy
+from rci.data.record import Array
+from rci.data.types import Episodes, Oracle, Scores
+from rci.tasks import get, make_vec, observe_truth
+from rci.tasks.rollout import record
+
+BATCH = 256  # worlds that run at once; episode i is the same in any batch
+
+
+def evaluate(
+    policy: Policy,
+    task: str,
+    episodes: int = 1000,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+    **task_config: Any,
+) -> Scores:
+    """Scores of `episodes` episodes whose resets are seeded with seed, seed + 1, ... Nothing is stopped early."""
+    if episodes < 1:
+        raise RciError(f"at least one episode must be evaluated, got {episodes}.")
+    parts = []
+    for first in range(0, episodes, BATCH):
+        count = min(BATCH, episodes - first)
+        recorded = record_policy(policy, task, count, seed + first, **task_config)
+        parts.append(score_episodes(recorded, observe_truth(get(task), recorded)))
+        progress((first + count) / episodes)
+    names = ("returns", "returns_until_stop", "first_violation", "lengths")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    return Scores(**joined, info={"task": task, "seed": seed, "policy_hash": policy.hash})
+
+
+def record_policy(policy: Policy, task: str, episodes: int, seed: int, **task_config: Any) -> Episodes:
+    """Whole episodes of a policy, one per seed from `seed` on."""
+    get(task)
+    memory = policy.memory
+
+    def act(obs: Array) -> Array:
+        nonlocal memory
+        if policy.step is None:
+            return policy.act(obs)
+        action, memory = policy.step(0, memory, obs)
+        return action
+
+    return record(make_vec(task, episodes, **task_config), act, seed, task)
+
+
+def score_episodes(episodes: Episodes, oracle: Oracle) -> Scores:
+    """Returns over the full episode and until the first unsafe transition, that one included."""
+    first = oracle.first_unsafe()
+    cumulative = np.cumsum(episodes.reward, dtype=np.float64)
+    before = np.concatenate([[0.0], cumulative])[episodes.step_offset[:-1]]
+    end = episodes.step_offset[1:] - 1
+    stop = np.where(first >= 0, episodes.step_offset[:-1] + first, end)
+    return Scores(cumulative[end] - before, cumulative[stop] - before, first, episodes.lengths)

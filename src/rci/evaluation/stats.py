@@ -1,0 +1,160 @@
+"""The statistics of the results tables, as pure functions in float64.
+
+Bad input (no values, a value that is not finite, a share outside [0, 1]) is an `RciError`. A quantity that good
+input leaves undefined, such as a ratio to zero, is `nan` or infinite, as each docstring says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from rci.data.errors import RciError
+from rci.data.record import Array
+
+
+def mean_and_standard_error(values: ArrayLike) -> tuple[float, float | None]:
+    """Mean and `s / sqrt(n)`, with `s` the sample standard deviation (n - 1); one value alone has no error: None."""
+    sample = _numbers("values", values)
+    mean = float(sample.mean())
+    return mean, None if len(sample) == 1 else float(sample.std(ddof=1) / np.sqrt(len(sample)))
+
+
+def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
+    """Welch's two-sided t-test: `(t, degrees of freedom, p)`; all `nan` if neither sample varies.
+
+    `t = (mean(a) - mean(b)) / sqrt(v_a + v_b)` with `v = s^2 / n`, and the degrees of freedom of Welch and
+    Satterthwaite, `(v_a + v_b)^2 / (v_a^2 / (n_a - 1) + v_b^2 / (n_b - 1))`.
+    """
+    left, right = _numbers("the first sample", a, least=2), _numbers("the second sample", b, least=2)
+    v_a, v_b = left.var(ddof=1) / len(left), right.var(ddof=1) / len(right)
+    if v_a + v_b == 0.0:
+        return float("nan"), float("nan"), float("nan")
+    t = (left.mean() - right.mean()) / np.sqrt(v_a + v_b)
+    freedom = (v_a + v_b) ** 2 / (v_a**2 / (len(left) - 1) + v_b**2 / (len(right) - 1))
+    return float(t), float(freedom), float(2.0 * stats.t.sf(abs(t), freedom))
+
+
+def clopper_pearson(violations: int, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Exact interval for a share: the beta quantiles of Clopper and Pearson (1934).
+
+    `low = B(a/2; x, n - x + 1)` and `high = B(1 - a/2; x + 1, n - x)`, with `a = 1 - confidence`; it covers the true
+    share with at least the asked probability, whatever the share is.
+    """
+    _check_confidence(confidence)
+    if episodes < 1 or not 0 <= violations <= episodes:
+        raise RciError(
+            f"violations must be between 0 and the number of episodes, got {violations} of {episodes}."
+        )
+    tail = (1.0 - confidence) / 2.0
+    safe = episodes - violations
+    low = 0.0 if violations == 0 else float(stats.beta.ppf(tail, violations, safe + 1))
+    high = 1.0 if safe == 0 else float(stats.beta.ppf(1.0 - tail, violations + 1, safe))
+    return low, high
+
+
+def bootstrap_ratio(
+    numerators: Sequence[ArrayLike],
+    denominators: Sequence[ArrayLike],
+    seed: int,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+) -> tuple[float, float, float]:
+    """Ratio of two mean violation rates with its stratified percentile-bootstrap interval: `(ratio, low, high)`.
+
+    Each entry holds one flag per episode of one seed. A rate is the mean over seeds of the share of flags; episodes
+    are drawn again within their seed, the seeds themselves stay. With no violation in the denominator the ratio is
+    infinite, and with none in the numerator either it is `nan`; a resample that comes out `nan` says nothing, so it
+    counts as 0 for the low end and as infinite for the high end.
+    """
+    _check_confidence(confidence)
+    if resamples < 1:
+        raise RciError(f"the bootstrap needs at least 1 resample, got {resamples}.")
+    above, below = _strata("numerators", numerators), _strata("denominators", denominators)
+    generator = np.random.default_rng(seed)
+    ratios = _ratio(
+        _resampled_rates(above, resamples, generator), _resampled_rates(below, resamples, generator)
+    )
+    tail = (1.0 - confidence) / 2.0
+    low = np.quantile(np.nan_to_num(ratios, nan=0.0, posinf=np.inf), tail, method="lower")
+    high = np.quantile(np.nan_to_num(ratios, nan=np.inf, posinf=np.inf), 1.0 - tail, method="higher")
+    return float(_ratio(_rate(above), _rate(below))), float(low), float(high)
+
+
+def normalised_returns(returns: ArrayLike) -> Array:
+    """`R_norm = (R - R_min) / (R_max - R_min)` over all the returns given; `nan` if they are all the same."""
+    values = np.asarray(returns, np.float64)
+    _numbers("returns", values.ravel())
+    low, high = values.min(), values.max()
+    return np.full_like(values, np.nan) if low == high else (values - low) / (high - low)
+
+
+def expected_calibration_error(
+    predicted: ArrayLike, outcome: ArrayLike, bins: int = 10
+) -> tuple[float, list[tuple[float, float, int]]]:
+    """`ECE = sum_b (n_b / n) |mean predicted - observed share|` over equal bins of [0, 1], and the bins it is made of.
+
+    The table has a row `(mean predicted, observed share, count)` for every bin that is not empty, lowest first. A bin
+    holds its lower edge; the last one holds 1 as well.
+    """
+    if bins < 1:
+        raise RciError(f"the calibration error needs at least 1 bin, got {bins}.")
+    p, y = _shares("predicted", predicted), _shares("outcome", outcome)
+    if len(p) != len(y):
+        raise RciError(f"there must be one outcome for each of {len(p)} predictions, got {len(y)}.")
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    bin_of = np.searchsorted(edges[1:-1], p, side="right")
+    count = np.bincount(bin_of, minlength=bins)
+    full = np.flatnonzero(count)
+    mean_predicted = np.bincount(bin_of, p, bins)[full] / count[full]
+    observed = np.bincount(bin_of, y, bins)[full] / count[full]
+    error = float(count[full] @ np.abs(mean_predicted - observed) / len(p))
+    return error, list(zip(mean_predicted.tolist(), observed.tolist(), count[full].tolist()))
+
+
+def _rate(strata: Sequence[Array]) -> float:
+    return float(np.mean([stratum.mean() for stratum in strata]))
+
+
+def _resampled_rates(strata: Sequence[Array], resamples: int, generator: np.random.Generator) -> Array:
+    """The rate of each resample, [resamples]."""
+    total = np.zeros(resamples)
+    for stratum in strata:
+        for i in range(resamples):
+            total[i] += stratum[generator.integers(len(stratum), size=len(stratum))].mean()
+    return total / len(strata)
+
+
+def _ratio(above: ArrayLike, below: ArrayLike) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.divide(above, below))
+
+
+def _strata(name: str, strata: Sequence[ArrayLike]) -> list[Array]:
+    if not len(strata):
+        raise RciError(f"{name} has no seeds: at least one is needed.")
+    return [_shares(f"{name}[{i}]", stratum) for i, stratum in enumerate(strata)]
+
+
+def _shares(name: str, values: ArrayLike) -> Array:
+    array = _numbers(name, values)
+    if array.min() < 0.0 or array.max() > 1.0:
+        raise RciError(f"{name} must lie in [0, 1], got {array.min():g} to {array.max():g}.")
+    return array
+
+
+def _numbers(name: str, values: ArrayLike, least: int = 1) -> Array:
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1 or len(array) < least:
+        raise RciError(f"{name}: a list of at least {least} numbers is needed, got shape {array.shape}.")
+    if not np.isfinite(array).all():
+        raise RciError(f"{name}: value {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite.")
+    return array
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise RciError(f"the confidence must lie between 0 and 1, got {confidence}.")

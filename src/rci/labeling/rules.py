@@ -1,0 +1,103 @@
+"""Labelers: a task's rule, any callable, or stop indices that somebody else decided on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import operator
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rci.data.errors import RciError
+from rci.data.types import Episode, Episodes, Labels, first_true
+from rci.tasks import get
+
+Labeler = str | Callable[[Episode], int | None] | Sequence[int | None]
+
+
+def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = None) -> Labels:
+    """Ask `labeler` for the first unsafe transition of each episode.
+
+    labeler: the name of a task, whose rule is then applied; a callable(episode) -> stop index or None; or a
+    sequence of stop indices, one per episode, with -1 or None where nobody pressed STOP.
+    severity: cost of each stop in (0, 1], 1 if not given.
+    """
+    if isinstance(labeler, str):
+        return Labels.for_episodes(episodes, rule_stops(episodes, labeler), severity)
+    if callable(labeler):
+        answers: Sequence[int | None] = [labeler(episode) for episode in episodes]
+    else:
+        answers = labeler
+    if len(answers) != len(episodes):
+        raise RciError(f"there are {len(episodes)} episodes, but {len(answers)} stop indices.")
+    stops = [_whole_number(answer, i) for i, answer in enumerate(answers)]
+    return Labels.for_episodes(episodes, np.array(stops, np.int64), severity)
+
+
+def rule_stops(episodes: Episodes, task_name: str) -> np.ndarray:
+    """The first transition after which the task's rule calls the observation unsafe."""
+    after = np.delete(np.arange(len(episodes.obs)), episodes.obs_offset[:-1])
+    return first_true(get(task_name).unsafe(episodes.obs[after]), episodes.lengths)
+
+
+def read_stops(path: str | Path, episodes: int) -> list[int]:
+    """Stop indices from a CSV or JSONL file with the columns `episode` and `stop_index`.
+
+    Episodes that the file does not name were not stopped. An empty stop index, null or -1 say so too.
+    """
+    stops = [-1] * episodes
+    named: set[int] = set()
+    for line, row in _rows(Path(path)):
+        where = f"{path}, line {line}"
+        if "episode" not in row or "stop_index" not in row:
+            raise RciError(f"{where}: needs `episode` and `stop_index`, got {', '.join(map(str, row))}.")
+        episode = _field(row["episode"], f"{where}: episode")
+        if not 0 <= episode < episodes:
+            raise RciError(f"{where}: episode must be 0 to {episodes - 1}, got {episode}.")
+        if episode in named:
+            raise RciError(f"{where}: episode {episode} is labelled twice.")
+        named.add(episode)
+        empty = row["stop_index"] in (None, "")
+        stops[episode] = -1 if empty else _field(row["stop_index"], f"{where}: stop_index")
+    return stops
+
+
+def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
+    if not path.is_file():
+        raise RciError(f"there is no file {path}.")
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".csv":
+        return list(enumerate(csv.DictReader(text.splitlines()), 2))
+    if path.suffix != ".jsonl":
+        raise RciError(f"stop indices are read from .csv or .jsonl files, not from {path.name}.")
+    rows = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
+        if not isinstance(row, dict):
+            raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()}.")
+        rows.append((number, row))
+    return rows
+
+
+def _field(value: Any, where: str) -> int:
+    """A whole number from a file, where everything may be text."""
+    try:
+        return int(value) if isinstance(value, str) else operator.index(value)
+    except (TypeError, ValueError):
+        raise RciError(f"{where} must be a whole number, got {value!r}.") from None
+
+
+def _whole_number(answer: Any, episode: int) -> int:
+    try:
+        return -1 if answer is None else operator.index(answer)
+    except TypeError:
+        raise RciError(
+            f"the stop index of episode {episode} must be a whole number or None, got {answer!r}."
+        ) from None

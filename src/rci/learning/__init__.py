@@ -1,0 +1,157 @@
+"""Fourth stage: a policy that earns what it can within the budget, from logs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rci.data.errors import RciError, unknown_name
+from rci.data.models import Behaviour, Policy, SavedModel
+from rci.data.options import build_parts
+from rci.data.record import Array
+from rci.data.types import Episodes, Labels, StepCosts, Transitions
+from rci.learning import bcq_lagrangian
+from rci.learning.base import Learner, Method
+from rci.learning.behaviour import Config as BehaviourConfig
+from rci.learning.behaviour import fit_behaviour, restore_behaviour, template
+from rci.learning.budget import Budget, parse_budget, threshold
+from rci.learning.dataset import Batch, to_device
+from rci.learning.train import train
+from rci.nets.arrays import from_arrays, to_arrays
+
+LEARNERS: dict[str, Method] = {
+    "bcq-lagrangian": Method(bcq_lagrangian.make, bcq_lagrangian.Config, bcq_lagrangian.Hyper),
+}
+
+__all__ = ["LEARNERS", "fit_behaviour", "learn", "restore_policy"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train."""
+
+    updates: int = 10_000
+
+
+def learn(
+    episodes: Episodes,
+    labels: Labels,
+    costs: StepCosts,
+    method: str = "bcq-lagrangian",
+    budget: Budget = 0.05,
+    seed: int = 0,
+    behaviour: Behaviour | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+    **options: Any,
+) -> Policy:
+    """A policy for `budget`: the allowed probability of a violation, `inf`, or a percentile such as "P30".
+
+    behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given.
+    options: settings of the method (see its Config and Hyper) and `updates`.
+    """
+    config, hyper, schedule = parse_options(method, options)
+    budget = parse_budget(budget)
+    transitions = Transitions.build(episodes, labels, costs)
+    if behaviour is None:
+        behaviour = fit_behaviour(episodes, labels, seed)
+    if behaviour.info["labels_hash"] != labels.hash:
+        raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
+    if budget != float("inf") and labels.stopped.all():
+        raise RciError(
+            f"all {len(labels)} episodes were stopped: no safe behaviour was ever seen, so no policy can be told from "
+            "the logs to stay within a budget. Record safe episodes too, or learn with budget inf."
+        )
+    hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
+    frozen = restore_behaviour(behaviour)
+    data = to_device(transitions, frozen.scaling)
+    entry = LEARNERS[method]
+    state, history = train(entry.make, config, hyper, data, frozen, schedule.updates, seed, progress)
+    learner = entry.make(config)
+    actor = learner.policy(state, frozen, hyper)
+    expected_return, expected_cost = learner.predict(jax.random.key(0), actor, data.obs[data.initial])
+    info = {
+        "budget": str(budget),
+        "threshold": str(hyper.threshold),
+        "obs_size": data.obs.shape[-1],
+        "action_size": data.action.shape[-1],
+        "costs": costs.method,
+        "costs_hash": costs.hash,
+        "seed": seed,
+        "updates": schedule.updates,
+        "multiplier": history[-1]["multiplier"],
+        "predicted_return": float(expected_return.mean()),
+        "predicted_cost": float(expected_cost.mean()),
+        "history": history,
+    }
+    settings = {"config": asdict(config), "behaviour": behaviour.model.config}
+    return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+
+
+def restore_policy(policy: Policy) -> Policy:
+    """Give a policy that holds weights only its function back."""
+    entry = _entry(policy.model.method)
+    settings = policy.model.config
+    config = entry.config(**settings["config"])
+    learner = entry.make(config)
+    vae = dict(settings["behaviour"])
+    behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
+    blank = jax.eval_shape(partial(_blank_actor, learner, entry.hyper()), behaviour)
+    actor = from_arrays(blank, policy.model.arrays)
+    return replace(policy, step=_step(learner, actor))
+
+
+def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Schedule]:
+    """Check the name of a learner and its settings without running it."""
+    entry = _entry(method)
+    if "threshold" in options:
+        raise RciError("the threshold is made from the budget; set budget instead.")
+    config, hyper, schedule = build_parts((entry.config, entry.hyper, Schedule), options, method)
+    return config, hyper, schedule
+
+
+def _entry(method: str) -> Method:
+    if method not in LEARNERS:
+        raise unknown_name("learner", method, LEARNERS)
+    return LEARNERS[method]
+
+
+def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
+    """An actor of the right shapes; only ever traced for them."""
+    obs = behaviour.scaling.obs.mean[None]
+    action = behaviour.scaling.action_centre[None]
+    number = jnp.zeros(1)
+    batch = Batch(
+        obs,
+        action,
+        number,
+        number,
+        obs,
+        number,
+        number,
+        number,
+        action[None],
+        action[None],
+        obs,
+        action[None],
+    )
+    return learner.policy(learner.init(jax.random.key(0), batch, hyper), behaviour, hyper)
+
+
+def _step(learner: Learner, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
+    """The policy as a pure function of numpy arrays. It has no memory: what comes in goes out."""
+
+    @jax.jit
+    def act(seed: int, actor: Any, obs: jax.Array) -> jax.Array:
+        scaling = actor.behaviour.scaling
+        return scaling.decode_action(learner.act(jax.random.key(seed), actor, scaling.obs(obs)))
+
+    def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        return np.asarray(act(seed, actor, obs)), memory
+
+    return step

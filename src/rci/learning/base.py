@@ -1,0 +1,39 @@
+"""The contract of stage three: anything that turns transitions with step costs into a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from rci.learning.behaviour import FrozenBehaviour
+from rci.learning.dataset import Dataset
+
+
+class Learner(NamedTuple):
+    """Pure functions of one method.
+
+    sample(key, data, behaviour) -> batch;  init(key, batch, hyper) -> state
+    update(key, state, batch, hyper) -> (state, info)
+    policy(state, behaviour, hyper) -> everything that acting needs, as a pytree of arrays
+    act(key, policy, obs) -> action, both in the networks' own scale: [B, d] -> [B, a]
+    predict(key, policy, obs) -> expected remaining (return, cost) from each state under the policy
+
+    State holds everything that changes, the multiplier included; info is everything diagnostic.
+    """
+
+    sample: Callable[[jax.Array, Dataset, FrozenBehaviour], Any]
+    init: Callable[[jax.Array, Any, Any], Any]
+    update: Callable[[jax.Array, Any, Any, Any], tuple[Any, Any]]
+    policy: Callable[[Any, FrozenBehaviour, Any], Any]
+    act: Callable[[jax.Array, Any, jax.Array], jax.Array]
+    predict: Callable[[jax.Array, Any, jax.Array], tuple[jax.Array, jax.Array]]
+
+
+class Method(NamedTuple):
+    """A registered learner: how to make it, and which settings it takes."""
+
+    make: Callable[[Any], Learner]
+    config: type
+    hyper: type

@@ -1,0 +1,171 @@
+"""A model of the behaviour that recorded the data: a conditional variational auto-encoder of actions.
+
+Fujimoto et al. 2019, Section 5. It depends on no cost, budget or seed of a learner, so it is trained once per
+dataset and shared by all of them.
+
+Deviates: trained beforehand and frozen, instead of alongside the critics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from rci.data.errors import RciError
+from rci.data.models import Behaviour, SavedModel
+from rci.data.types import Episodes, Labels, StepCosts, Transitions
+from rci.learning.dataset import Dataset, Scaling, measure_scaling, to_device
+from rci.learning.losses import gaussian_kl
+from rci.nets.arrays import from_arrays, to_arrays
+from rci.nets.dense import Normaliser, PairMlp
+
+LATENT_LIMIT = 0.5  # latents are drawn from N(0, 1) and clipped here, as BCQ's authors do
+LOG_DEVIATION_RANGE = (-4.0, 4.0)
+CHUNK = 500  # updates per compiled call
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and length of training."""
+
+    hidden: int = 128
+    latent_per_action: int = 2
+    batch_size: int = 256
+    updates: int = 5000
+    learning_rate: float = 1e-3
+    kl_weight: float = 0.5
+
+
+class Vae(eqx.Module):
+    """encoder: (obs, action) -> latent mean and log deviation; decoder: (obs, latent) -> action in [-1, 1]."""
+
+    encoder: PairMlp
+    decoder: PairMlp
+
+    def __init__(self, key: jax.Array, obs_size: int, action_size: int, config: Config) -> None:
+        encoder_key, decoder_key = jax.random.split(key)
+        latent, hidden = config.latent_per_action * action_size, config.hidden
+        self.encoder = PairMlp(encoder_key, obs_size, action_size, (hidden, hidden, 2 * latent))
+        self.decoder = PairMlp(decoder_key, obs_size, latent, (hidden, hidden, action_size))
+
+    @property
+    def latent_size(self) -> int:
+        """Dimensions of the latent."""
+        return self.decoder.action_weight.shape[0]
+
+    def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
+        """obs [..., d], latent [..., l] or [..., n, l] -> action."""
+        return jnp.tanh(self.decoder(obs, latent))
+
+
+class FrozenBehaviour(NamedTuple):
+    """What learners use of the fitted model."""
+
+    vae: Vae
+    scaling: Scaling
+
+    def candidates(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
+        """Actions that the behaviour might take: [B, d] -> [B, count, a]."""
+        return self.decode(obs, jax.random.normal(key, (*obs.shape[:-1], count, self.vae.latent_size)))
+
+    def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
+        """Actions from normal draws: obs [B, d], latent [B, n, l] -> [B, n, a]."""
+        return self.vae.decode(obs, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
+
+
+def vae_loss(vae: Vae, key: jax.Array, obs: jax.Array, action: jax.Array, kl_weight: float) -> jax.Array:
+    """Mean squared reconstruction error plus weighted divergence from the prior. Fujimoto et al. 2019, Eq. (19)."""
+    mean, log_deviation = jnp.split(vae.encoder(obs, action), 2, axis=-1)
+    log_deviation = jnp.clip(log_deviation, *LOG_DEVIATION_RANGE)
+    latent = mean + jnp.exp(log_deviation) * jax.random.normal(key, mean.shape)
+    reconstruction = jnp.mean((vae.decode(obs, latent) - action) ** 2)
+    return reconstruction + kl_weight * gaussian_kl(mean, log_deviation)
+
+
+def fit_behaviour(
+    episodes: Episodes,
+    labels: Labels,
+    seed: int = 0,
+    config: Config | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Behaviour:
+    """Fit the model to the transitions that remain once every episode is cut at its stop."""
+    config = config or Config()
+    transitions = Transitions.build(episodes, labels, _no_costs(labels))
+    scaling = measure_scaling(transitions)
+    data = to_device(transitions, scaling)
+    init_key, train_key = jax.random.split(jax.random.key(seed))
+    vae = Vae(init_key, data.obs.shape[-1], data.action.shape[-1], config)
+    optimiser = optax.adam(config.learning_rate).init(vae)
+    loss = jnp.nan
+    for first in range(0, config.updates, CHUNK):
+        count = min(CHUNK, config.updates - first)
+        vae, optimiser, loss = _train_chunk(config)(train_key, first, count, vae, optimiser, data)
+        if not jnp.isfinite(loss):
+            raise RciError(
+                f"the behaviour model diverged before update {first + count}; lower its learning_rate."
+            )
+        progress((first + count) / config.updates)
+    sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1]}
+    model = SavedModel("vae", {**asdict(config), **sizes}, to_arrays(FrozenBehaviour(vae, scaling)))
+    return Behaviour(model, {"labels_hash": labels.hash, "loss": float(loss)})
+
+
+def restore_behaviour(behaviour: Behaviour) -> FrozenBehaviour:
+    """The networks of a stored behaviour model."""
+    settings = dict(behaviour.model.config)
+    sizes = settings.pop("obs_size"), settings.pop("action_size")
+    return from_arrays(template(*sizes, Config(**settings)), behaviour.model.arrays)
+
+
+def template(obs_size: int, action_size: int, config: Config) -> Any:
+    """The shapes of a fitted model, without its numbers."""
+
+    def blank() -> FrozenBehaviour:
+        scaling = Scaling(
+            Normaliser(jnp.zeros(obs_size), jnp.ones(obs_size)), jnp.zeros(action_size), jnp.ones(action_size)
+        )
+        return FrozenBehaviour(Vae(jax.random.key(0), obs_size, action_size, config), scaling)
+
+    return jax.eval_shape(blank)
+
+
+@lru_cache(maxsize=4)
+def _train_chunk(config: Config) -> Callable:
+    optimise = optax.adam(config.learning_rate)
+
+    @jax.jit
+    def run(key: jax.Array, first: int, count: int, vae: Vae, optimiser: Any, data: Dataset) -> tuple:
+        def step(i: jax.Array, carry: tuple) -> tuple:
+            vae, optimiser, _ = carry
+            row_key, noise_key = jax.random.split(jax.random.fold_in(key, first + i))
+            index = jax.random.randint(row_key, (config.batch_size,), 0, len(data.row))
+            obs, action = data.obs[data.row[index]], data.action[index]
+            loss, gradient = jax.value_and_grad(vae_loss)(vae, noise_key, obs, action, config.kl_weight)
+            change, optimiser = optimise.update(gradient, optimiser)
+            return eqx.apply_updates(vae, change), optimiser, loss
+
+        return jax.lax.fori_loop(0, count, step, (vae, optimiser, jnp.zeros(())))
+
+    return run
+
+
+def _no_costs(labels: Labels) -> StepCosts:
+    """The behaviour model looks at no costs; zeros fill their place."""
+    kept = labels.kept_lengths
+    return StepCosts(
+        cost=np.zeros(int(kept.sum())),
+        lengths=kept,
+        episodic_cost=labels.cost,
+        return_equivalent=False,
+        method="none",
+        labels_hash=labels.hash,
+    )

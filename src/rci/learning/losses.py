@@ -1,0 +1,66 @@
+"""The equations of constrained offline learning, one pure function each.
+
+Shapes: B transitions, n candidate actions. Flags are 0/1 numbers.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+Number = jax.Array | float  # a traced setting, or a plain one
+
+
+def reward_continues(terminated: jax.Array) -> jax.Array:
+    """1 where the reward goes on after this transition.
+
+    Only the environment's own end cuts it. A stop or a time limit does not: the safety label must not leak into
+    the reward, where it would be a hidden penalty (positive rewards) or a hidden bonus (negative ones).
+    """
+    return 1.0 - terminated
+
+
+def cost_continues(terminated: jax.Array, truncated: jax.Array, stopped: jax.Array) -> jax.Array:
+    """1 where the cost goes on after this transition.
+
+    The cost is episodic: whatever ends the episode ends it, and a stop above all: an episode costs at most C.
+    """
+    return (1.0 - terminated) * (1.0 - truncated) * (1.0 - stopped)
+
+
+def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, value: jax.Array) -> jax.Array:
+    """y = signal + discount * continues * value of the next state. All [B]."""
+    return signal + discount * continues * value
+
+
+def soft_minimum(first: jax.Array, second: jax.Array, weight: Number) -> jax.Array:
+    """weight * min + (1 - weight) * max of twin critics. Fujimoto et al. 2019, Eq. (13)."""
+    return weight * jnp.minimum(first, second) + (1.0 - weight) * jnp.maximum(first, second)
+
+
+def constrained_value(reward_q: jax.Array, cost: jax.Array, multiplier: Number) -> jax.Array:
+    """What a constrained policy maximises: Q - lambda * cost. Paper: the bracket of the Bellman target."""
+    return reward_q - multiplier * cost
+
+
+def best_of(score: jax.Array, *values: jax.Array) -> tuple[jax.Array, ...]:
+    """Each of `values` [B, n] at the candidate with the highest score [B, n]: [B]. First one wins a tie."""
+    index = jnp.argmax(score, axis=-1)
+    return tuple(jnp.take_along_axis(value, index[..., None], axis=-1)[..., 0] for value in values)
+
+
+def twin_squared_error(twin: tuple[jax.Array, jax.Array], target: jax.Array) -> jax.Array:
+    """Sum over both critics of the mean squared error; no gradient flows into the target."""
+    target = jax.lax.stop_gradient(target)
+    first, second = (jnp.mean((q - target) ** 2) for q in twin)
+    return first + second
+
+
+def gaussian_kl(mean: jax.Array, log_deviation: jax.Array) -> jax.Array:
+    """KL(N(mean, deviation) || N(0, 1)), averaged over the batch and latent dimensions."""
+    return jnp.mean(0.5 * (jnp.exp(2 * log_deviation) + mean**2 - 1.0) - log_deviation)
+
+
+def soft_update(target: jax.Array, online: jax.Array, rate: Number) -> jax.Array:
+    """target <- (1 - rate) * target + rate * online."""
+    return target + rate * (online - target)

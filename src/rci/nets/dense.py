@@ -1,0 +1,71 @@
+"""Fully connected networks. Written on batches, because one large matrix product is what a CPU does best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Mlp(eqx.Module):
+    """Affine maps with ReLU between them. Input [..., sizes[0]], output [..., sizes[-1]]."""
+
+    weights: tuple[jax.Array, ...]
+    biases: tuple[jax.Array, ...]
+
+    def __init__(self, key: jax.Array, sizes: Sequence[int]) -> None:
+        keys = jax.random.split(key, len(sizes) - 1)
+        self.weights = tuple(_lecun(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:]))
+        self.biases = tuple(jnp.zeros(size) for size in sizes[1:])
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
+            x = jax.nn.relu(x @ weight + bias)
+        return x @ self.weights[-1] + self.biases[-1]
+
+
+class PairMlp(eqx.Module):
+    """A network of an observation and an action, [..., outputs].
+
+    obs [..., d] may have fewer axes than action [..., n, a]: then every one of the n actions is paired with the
+    same observation, whose share of the first layer is computed once instead of n times.
+    """
+
+    obs_weight: jax.Array
+    action_weight: jax.Array
+    bias: jax.Array
+    rest: Mlp
+
+    def __init__(self, key: jax.Array, obs_size: int, action_size: int, sizes: Sequence[int]) -> None:
+        first_key, rest_key = jax.random.split(key)
+        joint = _lecun(first_key, obs_size + action_size, sizes[0])
+        self.obs_weight, self.action_weight = joint[:obs_size], joint[obs_size:]
+        self.bias = jnp.zeros(sizes[0])
+        self.rest = Mlp(rest_key, sizes)
+
+    def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
+        from_obs = obs @ self.obs_weight + self.bias
+        if action.ndim > obs.ndim:
+            from_obs = from_obs[..., None, :]
+        return self.rest(jax.nn.relu(from_obs + action @ self.action_weight))
+
+
+class Normaliser(eqx.Module):
+    """Shifts and scales features to mean 0 and standard deviation 1; constant ones are only shifted."""
+
+    mean: jax.Array
+    scale: jax.Array
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return (x - self.mean) / self.scale
+
+
+def normaliser(mean: jax.Array, deviation: jax.Array) -> Normaliser:
+    """A normaliser from the statistics of a dataset."""
+    return Normaliser(jnp.asarray(mean), jnp.where(deviation > 1e-6, deviation, 1.0))
+
+
+def _lecun(key: jax.Array, inputs: int, outputs: int) -> jax.Array:
+    return jax.random.normal(key, (inputs, outputs)) * (1.0 / inputs) ** 0.5

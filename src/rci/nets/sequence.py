@@ -1,0 +1,43 @@
+"""Recurrent networks over padded sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+
+class Lstm(eqx.Module):
+    """A long short-term memory layer. Input [B, T, features], output the hidden state at every step [B, T, H].
+
+    The state at step t depends on the inputs up to t only, so padding behind an episode changes nothing before it.
+    """
+
+    input_weight: jax.Array  # [features, 4H], gates in the order input, forget, cell, output
+    hidden_weight: jax.Array  # [H, 4H]
+    bias: jax.Array  # [4H]
+
+    def __init__(self, key: jax.Array, features: int, hidden: int) -> None:
+        input_key, hidden_key = jax.random.split(key)
+        bound = hidden**-0.5
+        self.input_weight = jax.random.uniform(input_key, (features, 4 * hidden), minval=-bound, maxval=bound)
+        self.hidden_weight = jax.random.uniform(hidden_key, (hidden, 4 * hidden), minval=-bound, maxval=bound)
+        # A forget gate that starts open lets the first gradients reach the early steps.
+        self.bias = jnp.zeros(4 * hidden).at[hidden : 2 * hidden].set(1.0)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        # The input's share of the gates needs no recurrence: one matrix product for all steps.
+        gates = jnp.swapaxes(x @ self.input_weight + self.bias, 0, 1)
+        empty = jnp.zeros((x.shape[0], self.hidden_weight.shape[0]))
+
+        def advance(carry: tuple[jax.Array, jax.Array], gate: jax.Array) -> tuple[Any, jax.Array]:
+            hidden, cell = carry
+            entry, forget, new, out = jnp.split(gate + hidden @ self.hidden_weight, 4, axis=-1)
+            cell = jax.nn.sigmoid(forget) * cell + jax.nn.sigmoid(entry) * jnp.tanh(new)
+            hidden = jax.nn.sigmoid(out) * jnp.tanh(cell)
+            return (hidden, cell), hidden
+
+        _, hidden = jax.lax.scan(advance, (empty, empty), gates)
+        return jnp.swapaxes(hidden, 0, 1)

@@ -1,0 +1,75 @@
+"""The contract of stage two: anything that turns an episodic cost into a score per step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from rci.data.batch import Sequences, flatten, pad
+from rci.data.record import Array
+from rci.data.types import Episodes
+
+Predict = Callable[[Any, Episodes, Array], Array]
+CHUNK = 256  # episodes scored at once
+
+
+class Redistributor(NamedTuple):
+    """Pure functions of one method. No argument can carry the oracle: what a method sees is what was logged.
+
+    init(key, data) -> state;  update(key, state, batch, hyper) -> (state, info)
+    held_out_loss(state, batch) -> number, lower is better
+    predict(state, episodes, lengths) -> [N, T], one score for each of the first lengths[i] steps of episode i
+
+    `scores` says what the predictions are: `prefix` = the episodic cost predicted from each prefix, to be
+    differenced (Eq. 2), or `step` = step costs as they are. `compensation` overrides where the rest of the sum
+    goes, for methods that are nothing but that. Methods that learn nothing have `update = None`.
+    """
+
+    init: Callable[[jax.Array, Sequences], Any]
+    predict: Predict
+    scores: Literal["prefix", "step"]
+    update: Callable[[jax.Array, Any, Sequences, Any], tuple[Any, Any]] | None = None
+    held_out_loss: Callable[[Any, Sequences], jax.Array] | None = None
+    return_equivalent: bool = True
+    compensation: Literal["last", "uniform"] | None = None
+
+
+class Method(NamedTuple):
+    """A registered redistributor: how to make it, and which settings it takes."""
+
+    make: Callable[[Any], Redistributor]
+    config: type
+    hyper: type
+
+
+def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:
+    """Predict for ragged episodes with a network on padded blocks: apply(state, obs, action) -> [B, T].
+
+    Every block has the same shape, so that it compiles once; rows that only fill the last block are dropped.
+    """
+    apply = jax.jit(apply)
+
+    def predict(state: Any, episodes: Episodes, lengths: Array) -> Array:
+        longest = int(lengths.max())
+        rows = min(CHUNK, len(episodes))
+        result = np.zeros((len(episodes), longest))
+        for first in range(0, len(episodes), rows):
+            index = np.minimum(np.arange(first, first + rows), len(episodes) - 1)
+            obs = pad(episodes.obs, episodes.obs_offset[index], lengths[index], longest)
+            action = pad(episodes.action, episodes.step_offset[index], lengths[index], longest)
+            block = apply(state, *(x.reshape(rows, longest, -1).astype(np.float32) for x in (obs, action)))
+            result[first : first + rows] = np.asarray(block)[: len(episodes) - first]
+        return result
+
+    return predict
+
+
+def last_step(block: Array, lengths: Array) -> Array:
+    """[N, T] -> [N]: the value at each episode's last step."""
+    return block[np.arange(len(block)), lengths - 1]
+
+
+__all__ = ["Method", "Redistributor", "flatten", "last_step", "predict_with"]

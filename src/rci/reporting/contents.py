@@ -1,0 +1,76 @@
+"""What a report is made of. Intervals arrive computed; a report only shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.record import Array
+from rci.data.types import Episodes, Labels, Oracle, Scores, StepCosts
+
+
+@dataclass(frozen=True, eq=False)
+class MethodResult:
+    """One method at one budget, over its seeds. `budget` is infinite where nothing is constrained.
+
+    `violation_interval`: 95% Clopper-Pearson, over the evaluation episodes of all seeds. `rollouts`: a few recorded
+    episodes of the first seed's policy. `multipliers`: the last multiplier of each seed, or none.
+    """
+
+    method: str
+    budget: float
+    scores: tuple[Scores, ...]
+    violation_interval: tuple[float, float]
+    rollouts: Episodes | None = None
+    multipliers: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.scores:
+            raise RciError(
+                f"{self.method!r} at budget {self.budget:g} has no scores: one per seed is needed."
+            )
+        low, high = self.violation_interval
+        if not 0.0 <= low <= high <= 1.0:
+            raise RciError(
+                f"{self.method!r} at budget {self.budget:g}: the violation interval must be two shares in order, "
+                f"got {low:g} and {high:g}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ReportInput:
+    """Everything that one report shows.
+
+    `costs` goes by method name. `risk`: the exact risk of each kept transition, in the unit of the step costs, flat
+    like them; None where it is not known. `command` repeats the run, `settings` is its nested configuration.
+    """
+
+    task: str
+    title: str
+    settings: dict[str, Any]
+    command: str
+    versions: dict[str, str]
+    timings: dict[str, float]  # seconds per stage
+    episodes: Episodes
+    oracle: Oracle
+    labels: Labels
+    costs: dict[str, StepCosts]
+    risk: Array | None
+    results: tuple[MethodResult, ...]
+
+    def __post_init__(self) -> None:
+        for name, lengths, expected in (
+            ("oracle", self.oracle.lengths, self.episodes.lengths),
+            ("labels", self.labels.lengths, self.episodes.lengths),
+            *((f"costs of {name!r}", c.lengths, self.labels.kept_lengths) for name, c in self.costs.items()),
+        ):
+            if not np.array_equal(lengths, expected):
+                raise RciError(f"the {name} of this report belong to other episodes: their lengths differ.")
+        steps = int(self.labels.kept_lengths.sum())
+        if self.risk is not None and self.risk.shape != (steps,):
+            raise RciError(
+                f"the risk must have one number for each of {steps} kept steps, got shape {self.risk.shape}."
+            )

@@ -1,0 +1,52 @@
+"""Figures of the recorded data: how long episodes are and what they return, stopped or not."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from rci.data.record import Array
+from rci.reporting.contents import ReportInput
+from rci.reporting.palette import FAINT, INK, ROUND, sheet
+from rci.reporting.summary import recorded_returns
+
+
+def length_histogram(report: ReportInput) -> Figure:
+    """Kept lengths, after the stop."""
+    lengths = report.labels.kept_lengths
+    width = max(1, -(-int(lengths.max()) // 30))  # whole steps, about 30 bars
+    edges = np.arange(0.5, lengths.max() + width + 0.5, width)
+    return _histogram("Steps kept", "steps", lengths, report.labels.stopped, edges)
+
+
+def return_histogram(report: ReportInput) -> Figure:
+    """Returns of the recorded episodes, stops ignored."""
+    returns = recorded_returns(report)
+    edges = np.histogram_bin_edges(returns, bins=30)
+    return _histogram("Return recorded", "return", returns, report.labels.stopped, edges)
+
+
+def _histogram(title: str, quantity: str, values: Array, stopped: Array, edges: Array) -> Figure:
+    figure = sheet(2.5)
+    axes = figure.add_subplot(title=title, xlabel=quantity, ylabel="episodes")
+    bars = {"never stopped": (values[~stopped], FAINT), "stopped": (values[stopped], INK)}
+    shown = {name: entry for name, entry in bars.items() if len(entry[0])}
+    axes.hist(
+        [entry[0] for entry in shown.values()],
+        bins=edges.tolist(),
+        stacked=True,
+        color=[entry[1] for entry in shown.values()],
+        label=list(shown),
+        edgecolor="white",
+        linewidth=0.4,
+    )
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=ROUND, integer=True))
+    axes.grid(axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, handlelength=1.0, handleheight=1.0, borderaxespad=0.3,
+        columnspacing=1.2, reverse=True,
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,229 @@
+"""Figures of the results: violations and returns of each method, the trade between them, and the policies' paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+from scipy.optimize import isotonic_regression
+
+from rci.data.record import Array
+from rci.data.types import Episodes
+from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
+from rci.reporting.summary import ResultRow, budget_text, column_places, fixed, percent
+
+ROW_HEIGHT = 0.25  # inches
+Looks = Mapping[str, Look]
+Groups = list[tuple[str, list[tuple[str, ResultRow]]]]  # heading, then the label of each row
+
+
+def groups(rows: Sequence[ResultRow]) -> Groups:
+    """Rows to be compared stand together: by budget, or by method where methods do not share their budgets."""
+    budgets = sorted({row.budget for row in rows if math.isfinite(row.budget)})
+    shared = all(sum(row.budget == budget for row in rows) > 1 for budget in budgets)
+    if shared or len(budgets) == 1:
+        order = [math.inf, *budgets]
+        named = [(f"budget {budget_text(b)}", [(r.method, r) for r in rows if r.budget == b]) for b in order]
+    else:
+        named = [
+            (name, [(f"budget {budget_text(r.budget)}", r) for r in rows if r.method == name])
+            for name in dict.fromkeys(row.method for row in rows)
+        ]
+    return [("no budget" if name == "budget none" else name, group) for name, group in named if group]
+
+
+def violation_bars(rows: Sequence[ResultRow], style: Looks) -> Figure:
+    """Violation rate of each method with its interval; dots are seeds, the broken line is the budget."""
+    figure, axes, lines = _rows_figure("Episodes with a violation", rows, style)
+    for row, y in lines:
+        color = style[row.method].color
+        axes.barh(y, row.violation_rate, height=0.66, color=color, linewidth=0)
+        axes.plot([row.violation_low, row.violation_high], [y, y], color=INK, linewidth=1.0)
+        _seed_dots(axes, row.seed_violation_rates, y)
+        _value(axes, y, percent(row.violation_rate))
+        if math.isfinite(row.budget):
+            axes.plot([row.budget] * 2, [y - 0.5, y + 0.5], color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)))
+    highest = max(max(row.violation_high, *row.seed_violation_rates) for row in rows)
+    asked = max((row.budget for row in rows if math.isfinite(row.budget)), default=0.0)
+    axes.set_xlim(0.0, min(1.0, 1.05 * max(highest, min(asked, 1.0), 0.01)))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+    return figure
+
+
+def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
+    """Mean return of each method with its standard error over seeds; small dots are seeds."""
+    figure, axes, lines = _rows_figure("Mean return", rows, style)
+    places = column_places(row.mean_return for row in rows)
+    lowest = min(min(row.seed_returns) for row in rows)
+    highest = max(max(row.seed_returns) for row in rows)
+    room = (highest - lowest) or abs(highest) or 1.0
+    for row in rows:
+        if math.isinf(row.budget):
+            axes.axvline(row.mean_return, color=style[row.method].color, linewidth=0.8, linestyle=(0, (2, 2)))
+    for row, y in lines:
+        _seed_dots(axes, row.seed_returns, y)
+        error = row.return_error or 0.0
+        look = style[row.method]
+        axes.plot([row.mean_return - error, row.mean_return + error], [y, y], color=look.ink, linewidth=1.4)
+        axes.plot(row.mean_return, y, look.marker, color=look.color, markeredgecolor="white", markersize=7)
+        _value(axes, y, fixed(row.mean_return, places))
+    axes.set_xlim(lowest - 0.08 * room, highest + 0.08 * room)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+    return figure
+
+
+def trade_off(rows: Sequence[ResultRow], style: Looks) -> Figure:
+    """Mean return against violation rate, one line per method over its budgets; up and to the left is better."""
+    figure = sheet(3.5)
+    axes = figure.add_subplot(
+        title="Return against violations", xlabel="violation rate", ylabel="mean return"
+    )
+    ends = []
+    for name in dict.fromkeys(row.method for row in rows):
+        look = style[name]
+        line = [row for row in rows if row.method == name]
+        x, y = np.array([r.violation_rate for r in line]), np.array([r.mean_return for r in line])
+        low, high = np.array([r.violation_low for r in line]), np.array([r.violation_high for r in line])
+        error = np.array([r.return_error or 0.0 for r in line])
+        axes.hlines(y, low, high, color=look.color, linewidth=0.9, alpha=0.8)
+        axes.vlines(x, y - error, y + error, color=look.color, linewidth=0.9, alpha=0.8)
+        _marked_line(axes, x, y, look)
+        last = int(np.argmax(x))
+        ends.append((name, float(x[last]), float(y[last]), look))
+    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    _tidy(axes)
+    _end_labels(axes, ends)
+    axes.annotate(
+        "better", (0.02, 0.98), (0.12, 0.90), xycoords="axes fraction", textcoords="axes fraction", color=QUIET,
+        fontsize=7.5, ha="left", va="center", arrowprops={"arrowstyle": "->", "color": QUIET, "linewidth": 0.8},
+    )  # fmt: skip
+    return figure
+
+
+def budget_calibration(limited: Sequence[ResultRow], style: Looks) -> Figure:
+    """Realised violation rate against the finite budget asked for; below the diagonal the budget was kept."""
+    figure = sheet(3.5)
+    axes = figure.add_subplot(title="Asked and realised", xlabel="budget asked for", ylabel="violation rate")
+    right = 1.08 * max(row.budget for row in limited) or 0.05
+    top = 1.08 * max(max(row.violation_high for row in limited), right)
+    axes.fill_between([0, right], [0, right], 0, color="#f1f3f6", linewidth=0, zorder=0)
+    axes.plot([0, right], [0, right], color=FAINT, linewidth=1.0, zorder=1)
+    ends = []
+    names = list(dict.fromkeys(row.method for row in limited))
+    for i, name in enumerate(names):
+        line = [row for row in limited if row.method == name]
+        aside = (i - (len(names) - 1) / 2) * 0.008 * right  # intervals at one budget stay apart
+        x, y = np.array([r.budget for r in line]) + aside, np.array([r.violation_rate for r in line])
+        axes.vlines(
+            x, [r.violation_low for r in line], [r.violation_high for r in line], color=style[name].color,
+            linewidth=0.9, alpha=0.8,
+        )  # fmt: skip
+        _marked_line(axes, x, y, style[name])
+        ends.append((name, float(x[-1]), float(y[-1]), style[name]))
+    axes.set(xlim=(0.0, right), ylim=(-0.02 * top, top))
+    axes.text(0.98 * right, 0.03 * top, "budget kept", color=QUIET, fontsize=7.5, ha="right")
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _tidy(axes)
+    _end_labels(axes, ends)
+    return figure
+
+
+def paths(task: Any, row: ResultRow, rollouts: Episodes, look: Look) -> Figure:
+    """The rollouts of one policy drawn over the task's world: a dot where each begins, a cross where it ends."""
+    figure = sheet(2.9, width=2.75)
+    axes = figure.add_subplot()
+    task.draw(axes)
+    for episode in rollouts:
+        place = np.asarray(task.position(episode.obs), np.float64)
+        axes.plot(place[:, 0], place[:, 1], color=look.color, linewidth=1.1, alpha=0.75, zorder=4)
+        axes.plot(*place[0], "o", color=look.ink, markersize=2.5, zorder=5)
+        axes.plot(*place[-1], "x", color=look.ink, markersize=4.5, markeredgewidth=1.2, zorder=5)
+    axes.set_title(
+        row.method if math.isinf(row.budget) else f"{row.method}, budget {budget_text(row.budget)}"
+    )
+    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=FAINT)
+    return figure
+
+
+def spread(positions: Array, gap: float) -> Array:
+    """The nearest positions, in least squares, that keep their order and at least `gap` between neighbours."""
+    order = np.argsort(positions, kind="stable")
+    ladder = gap * np.arange(len(positions))
+    placed = np.empty(len(positions))
+    placed[order] = isotonic_regression(positions[order] - ladder).x + ladder
+    return placed
+
+
+def _rows_figure(
+    title: str, rows: Sequence[ResultRow], style: Looks
+) -> tuple[Figure, Axes, list[tuple[ResultRow, float]]]:
+    """An empty figure with a line for each row under the headings of its group, and the height of each row."""
+    places, ticks, y = [], [], 0.0
+    headings = groups(rows)
+    lines = sum(1.35 + len(group) for _, group in headings)
+    figure = sheet(0.75 + ROW_HEIGHT * lines)
+    axes = figure.add_subplot(title=title)
+    for heading, group in headings:
+        axes.text(
+            0.0, y, heading, transform=axes.get_yaxis_transform(), fontsize=8.0, color=QUIET, va="center",
+            style="italic",
+        )  # fmt: skip
+        for label, row in group:
+            y += 1.0
+            places.append((row, y))
+            ticks.append((y, label, style[row.method].ink))
+        y += 1.35
+    axes.set_ylim(y - 0.7, -0.6)
+    axes.set_yticks([tick for tick, _, _ in ticks], [label for _, label, _ in ticks])
+    for text, (_, _, ink) in zip(axes.get_yticklabels(), ticks):
+        text.set(color=ink, fontsize=8.5)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="x")
+    return figure, axes, places
+
+
+def _seed_dots(axes: Axes, values: Sequence[float], y: float) -> None:
+    if len(values) > 1:
+        axes.plot(
+            values, [y] * len(values), "o", color="white", markersize=3.0, markeredgecolor=QUIET, markeredgewidth=0.6,
+        )  # fmt: skip
+
+
+def _value(axes: Axes, y: float, text: str) -> None:
+    """The number of a row, in a column to the right."""
+    axes.text(1.03, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.0, color=INK)
+
+
+def _marked_line(axes: Axes, x: Array, y: Array, look: Look) -> None:
+    axes.plot(
+        x, y, color=look.color, marker=look.marker, markersize=6.0, markeredgecolor="white", markeredgewidth=0.7,
+        linewidth=1.3, zorder=3,
+    )  # fmt: skip
+
+
+def _tidy(axes: Axes) -> None:
+    axes.grid(True)
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+
+
+def _end_labels(axes: Axes, ends: Sequence[tuple[str, float, float, Look]]) -> None:
+    """Name each line at the right edge, pushed apart, with a thin lead to the line's end."""
+    bottom, top = axes.get_ylim()
+    heights = np.array([(y - bottom) / (top - bottom) for _, _, y, _ in ends])
+    for (name, x, y, look), height in zip(ends, spread(heights, gap=0.075)):
+        axes.annotate(
+            name, (x, y), (1.03, height), textcoords="axes fraction", va="center", fontsize=8.0, color=look.ink,
+            arrowprops={"arrowstyle": "-", "color": look.color, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
+        )  # fmt: skip

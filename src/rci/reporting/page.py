@@ -1,0 +1,293 @@
+"""The report as one HTML page: every figure inside it, no script, nothing fetched."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError
+from rci.reporting import figures
+from rci.reporting.contents import MethodResult, ReportInput
+from rci.reporting.figures import Picture
+from rci.reporting.markup import grid, method_name, table, yes_no
+from rci.reporting.palette import Look
+from rci.reporting.stylesheet import STYLESHEET
+from rci.reporting.summary import (
+    ResultRow,
+    budget_text,
+    column_places,
+    cost_rows,
+    dataset_facts,
+    fixed,
+    headline,
+    interval,
+    main_method,
+    method_looks,
+    number,
+    percent,
+    result_rows,
+    source_rows,
+    summary,
+)
+
+__all__ = ["MethodResult", "ReportInput", "write_report"]
+
+# Even if a name or a setting smuggled something in, the browser would fetch and run nothing.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+def write_report(report: ReportInput, folder: Path) -> Path:
+    """Write `index.html`, `summary.json` and `figures/` into `folder`; return the path of the page.
+
+    Files appear whole or not at all, the page last; the same report gives the same bytes.
+    """
+    pictures = {
+        "results": figures.result_pictures(report),
+        "trade-off": figures.trade_off_pictures(report),
+        "paths": figures.path_pictures(report),
+        "episodes": figures.episode_pictures(report),
+        "redistributor": figures.redistributor_pictures(report),
+        "dataset": figures.dataset_pictures(report),
+    }
+    files: dict[str, bytes] = {}
+    for picture in (picture for group in pictures.values() for picture in group):
+        files[f"figures/{picture.name}.svg"] = picture.svg
+        files[f"figures/{picture.name}.png"] = picture.png
+    numbers = summary(report, figures=list(files))
+    files["summary.json"] = (json.dumps(numbers, indent=1, allow_nan=False) + "\n").encode()
+    files["index.html"] = page(report, pictures).encode()
+    for name, content in files.items():
+        _write_whole(folder / name, content)
+    return folder / "index.html"
+
+
+def page(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
+    """The whole page. `pictures` go by section."""
+    sections = [
+        ("results", "Results", _results(report, pictures["results"])),
+        ("trade-off", "Safety against return", _trade_off(pictures["trade-off"])),
+        ("paths", "Where the policies go", _paths(pictures["paths"])),
+        ("redistribution", "Where the cost went", _redistribution(report, pictures)),
+        ("dataset", "What was recorded", _dataset(report, pictures["dataset"])),
+        ("run", "What was run", _run(report)),
+    ]
+    shown = [section for section in sections if section[2]]
+    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>{content}</section>\n'
+        for name, title, content in shown
+    )
+    first, *others = (
+        sentence.replace("–", "\u2060–\u2060") for sentence in headline(report)
+    )  # no break inside
+    beside = f'<p class="beside">{escape(" ".join(others))}</p>' if others else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(report.title)}</title>
+<link rel="icon" href="data:,">
+<style>{STYLESHEET}</style>
+</head>
+<body>
+<header>
+<p class="eyebrow">Task {escape(report.task)}</p>
+<h1>{escape(report.title)}</h1>
+<p class="headline">{escape(first)}</p>
+{beside}
+<nav aria-label="Sections"><ul>{links}</ul></nav>
+</header>
+<main>
+{body}</main>
+<footer>
+Every figure is also in <code>figures/</code> as SVG and PNG, every number in <code>summary.json</code>.
+</footer>
+</body>
+</html>
+"""
+
+
+def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
+    rows, style = result_rows(report), method_looks(report)
+    if not rows:
+        return ""
+    places = column_places([row.mean_return for row in rows] + [row.return_until_violation for row in rows])
+    content = (
+        "<p>An evaluation episode violates if at least one of its steps is truly unsafe. A budget is the share of "
+        "episodes that may do so. It counts as kept if the whole interval lies below it, as not kept if the whole "
+        "interval lies above it, and else as undecided.</p>"
+    )
+    content += table(
+        "Every method at every budget",
+        (
+            "method", "budget", "violation rate", "interval", "budget kept", "mean return",
+            "return until violation", "multiplier", "seeds", "episodes",
+        ),
+        [_result_cells(row, style[row.method], places) for row in rows],
+        note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, taken as independent; how far "
+        "seeds differ is shown by the dots in the figures. Returns: mean over seeds ± standard error, over the full "
+        "episode and until its first violation, where a monitor would stop it.",
+    )  # fmt: skip
+    return content + grid(pictures, "two")
+
+
+def _result_cells(row: ResultRow, look: Look, places: int) -> list[str]:
+    return [
+        method_name(row.method, look),
+        budget_text(row.budget),
+        percent(row.violation_rate),
+        interval(row),
+        yes_no(row.budget_kept),
+        _with_error(row.mean_return, row.return_error, places),
+        _with_error(row.return_until_violation, row.until_violation_error, places),
+        number(row.multiplier),
+        str(row.seeds),
+        f"{row.episodes:,}",
+    ]
+
+
+def _trade_off(pictures: Sequence[Picture]) -> str:
+    if not pictures:
+        return ""
+    return "<p>What a tighter budget costs in return, and whether the budgets came true.</p>" + grid(
+        pictures, "two"
+    )
+
+
+def _paths(pictures: Sequence[Picture]) -> str:
+    if not pictures:
+        return ""
+    note = (
+        "<p>Rollouts of the first seed's policy, for each method at its tightest and its loosest budget. A dot is the "
+        "start, a cross the end.</p>"
+    )
+    return note + grid(pictures, "four")
+
+
+def _redistribution(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
+    method = main_method(report.costs)
+    dense = f" Below it, the cost as {escape(method)} spreads it over the steps." if method else ""
+    exact = " The black line is the exact risk of each step." if report.risk is not None and method else ""
+    content = (
+        "<p>Recorded episodes picked by rule, not by hand: stopped ones at the quartiles of length, and one that was "
+        f"never stopped. On top, the cost as the label gives it.{dense}{exact} At the bottom, the distance to the "
+        "nearest danger; truly unsafe steps are shaded.</p>"
+    )
+    content += grid(pictures["episodes"], "three")
+    if report.costs:
+        content += _cost_table(report) + grid(pictures["redistributor"], "two")
+    return content
+
+
+def _cost_table(report: ReportInput) -> str:
+    """One line per set of step costs; a column that no method fills is left out."""
+    rows, style = cost_rows(report), method_looks(report)
+    columns = {
+        "method": [method_name(row.method, style[row.method]) for row in rows],
+        "return-equivalent": [yes_no("yes" if row.return_equivalent else "no") for row in rows],
+        "largest gap": [number(row.largest_gap) for row in rows],
+        "negative steps": [percent(row.negative_share) for row in rows],
+        "held-out accuracy": ["–" if row.held_out_accuracy is None else percent(row.held_out_accuracy) for row in rows],
+        "calibration error": [number(row.calibration_error) for row in rows],
+        "quality": [number(row.quality) for row in rows],
+        "epochs": ["–" if row.epochs is None else f"{row.epochs:g}" for row in rows],
+    }  # fmt: skip
+    told = {name: column for name, column in columns.items() if set(column) != {"–"}}
+    models = {"held-out accuracy", "calibration error", "quality"} & set(told)
+    return table(
+        "Step costs of every method",
+        list(told),
+        list(zip(*told.values())),
+        note="Return-equivalent: in every episode the step costs sum to the episodic cost; the largest gap says how "
+        "nearly."
+        + (" Accuracy, calibration error and quality: on episodes held out from training." if models else ""),
+    )
+
+
+def _dataset(report: ReportInput, pictures: Sequence[Picture]) -> str:
+    facts = dataset_facts(report)
+    tiles = {
+        "episodes": f"{facts.episodes:,}",
+        "steps recorded": f"{facts.steps:,}",
+        "steps kept": f"{facts.kept_steps:,}",
+        "episodes stopped": percent(facts.stopped_share),
+        "mean length": number(facts.mean_length),
+        "mean return": number(facts.mean_return),
+    }
+    terms = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
+    sources = table(
+        "The behaviours that recorded the data",
+        ("source", "episodes", "stopped", "mean length", "mean return"),
+        [
+            [
+                escape(row.source), f"{row.episodes:,}", percent(row.stopped_share), number(row.mean_length),
+                number(row.mean_return),
+            ]
+            for row in source_rows(report)
+        ],
+    )  # fmt: skip
+    return f"<dl>{terms}</dl>" + grid(pictures, "two") + sources
+
+
+def _run(report: ReportInput) -> str:
+    settings, total = _flat(report.settings), sum(report.timings.values())
+    command = escape(report.command)
+    content = f'<p>This command repeats the run:</p><pre tabindex="0"><code>{command}</code></pre>'
+    timings = {stage: _duration(seconds) for stage, seconds in report.timings.items()}
+    for title, entries in (
+        (f"Settings ({len(settings)})", settings),
+        (f"Time per stage ({_duration(total)} in all)", timings),
+        (f"Versions ({len(report.versions)})", report.versions),
+    ):
+        if entries:
+            cells = [(escape(str(name)), escape(str(value))) for name, value in entries.items()]
+            content += (
+                f"<details><summary>{title}</summary>{table(title, ('name', 'value'), cells)}</details>"
+            )
+    return content
+
+
+def _with_error(value: float, error: float | None, places: int) -> str:
+    told = "" if error is None else f" <small>± {fixed(error, places)}</small>"
+    return fixed(value, places) + told
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        nested = isinstance(value, dict) and value
+        flat |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+    return flat
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name and rename it, so that a killed writer leaves no half file."""
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RciError(f"cannot write the report to {path}: {error.strerror or error}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

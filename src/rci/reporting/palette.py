@@ -1,0 +1,95 @@
+"""One look per method, the same in every figure and table, and the style that all figures share.
+
+Colours are those of Okabe and Ito, which stay apart for colour-blind readers; markers differ as well. `ink` is the
+colour darkened until small text in it can be read on white.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
+
+INK = "#1f2430"
+QUIET = "#5d6470"
+FAINT = "#c7ccd4"
+DANGER = "#d55e00"
+ROUND = (1, 2, 5, 10)  # tick steps
+WIDTH = 4.4  # inches: at this width the text stays readable on a phone
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8.0,
+    "axes.titlecolor": INK,
+    "axes.labelcolor": QUIET,
+    "axes.labelsize": 8.5,
+    "axes.edgecolor": "#9aa1ac",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#e7e9ee",
+    "grid.linewidth": 0.7,
+    "xtick.color": "#9aa1ac",
+    "ytick.color": "#9aa1ac",
+    "xtick.labelcolor": QUIET,
+    "ytick.labelcolor": QUIET,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 5.0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "figure.facecolor": "white",
+    "axes.facecolor": "white",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "rci",
+}
+
+
+class Look(NamedTuple):
+    """How one method is drawn."""
+
+    color: str
+    ink: str
+    marker: str
+
+
+LOOKS = {
+    "reward-only": Look("#7f7f7f", "#666666", "s"),
+    "sparse": Look("#e69f00", "#8a5f00", "^"),
+    "uniform": Look("#56b4e9", "#1d6fa0", "v"),
+    "hazard": Look("#d55e00", "#b04e00", "P"),
+    "rci": Look("#0072b2", "#0069a4", "o"),
+    "oracle": Look("#cc79a7", "#a1457a", "D"),
+}
+OTHERS = (
+    Look("#009e73", "#007a59", "X"),
+    Look("#000000", "#000000", "<"),
+    Look("#b8a800", "#6f6600", ">"),
+    Look("#8a4f2d", "#8a4f2d", "p"),
+    Look("#4b3f99", "#4b3f99", "h"),
+)
+
+
+def looks(methods: Iterable[str]) -> dict[str, Look]:
+    """The look of each method, in the order in which methods are shown; unknown names take the free looks in turn."""
+    names = set(methods)
+    strangers = sorted(names - set(LOOKS))
+    known = {name: look for name, look in LOOKS.items() if name in names}
+    return known | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
+
+
+def sheet(height: float, width: float = WIDTH) -> Figure:
+    """An empty figure, in inches, that keeps its parts from overlapping."""
+    return Figure(figsize=(width, height), layout="constrained")

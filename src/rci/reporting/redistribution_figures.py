@@ -1,0 +1,130 @@
+"""Figures of stage two: where the cost of an episode went, and how good the model was that sent it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from rci.data.record import Array
+from rci.reporting.contents import ReportInput
+from rci.reporting.palette import DANGER, FAINT, INK, QUIET, ROUND, Look, sheet
+from rci.reporting.summary import method_looks
+
+
+def sampled_episodes(report: ReportInput) -> list[int]:
+    """Three episodes picked by rule: stopped ones at the quartiles of kept length, and a safe one in the middle.
+
+    Where there are no episodes of one kind, the other kind fills up.
+    """
+    kept, stopped = report.labels.kept_lengths, report.labels.stopped
+    unsafe, safe = (
+        group[np.argsort(kept[group], kind="stable")]
+        for group in (np.flatnonzero(stopped), np.flatnonzero(~stopped))
+    )
+    shares = {(True, True): ((0.25, 0.75), (0.5,)), (True, False): ((0.25, 0.5, 0.75), ())}
+    of_unsafe, of_safe = shares.get((len(unsafe) > 0, len(safe) > 0), ((), (0.25, 0.5, 0.75)))
+    picked = [int(unsafe[int(share * (len(unsafe) - 1))]) for share in of_unsafe]
+    picked += [int(safe[int(share * (len(safe) - 1))]) for share in of_safe]
+    return list(dict.fromkeys(picked))
+
+
+def redistributed_episode(report: ReportInput, episode: int, method: str | None) -> Figure:
+    """One episode in rows: the sparse cost, the redistributed cost (with the exact risk), the distance to danger."""
+    labels = report.labels
+    steps = int(labels.kept_lengths[episode])
+    begin = int(labels.kept_lengths[:episode].sum())
+    recorded = report.episodes.step_offset[episode] + np.arange(steps)
+    sparse = np.zeros(steps)
+    if labels.stopped[episode]:
+        sparse[-1] = labels.cost[episode]
+    rows = 2 if method is None else 3
+    figure = sheet(1.1 * rows + 0.5, width=3.5)
+    panels: list[Axes] = list(figure.subplots(rows, 1, sharex=True))
+    end = f"stopped at step {steps - 1}" if labels.stopped[episode] else f"never stopped, {steps} steps"
+    panels[0].set_title(f"Episode {episode}: {end}")
+    _stems(panels[0], sparse, INK)
+    panels[0].set_ylabel("sparse cost")
+    if method is not None:
+        look = method_looks(report)[method]
+        _stems(panels[1], report.costs[method].cost[begin : begin + steps], look.color)
+        panels[1].set_ylabel(f"{method} cost")
+        if report.risk is not None:
+            _overlay_risk(panels[1], report.risk[begin : begin + steps])
+    _distance(panels[-1], report.oracle.distance[recorded], report.oracle.unsafe[recorded])
+    for panel in panels:
+        panel.set_xlim(-0.02 * steps - 0.5, 1.02 * steps - 0.5)
+        panel.yaxis.set_major_locator(MaxNLocator(3, steps=ROUND))
+        panel.spines["bottom"].set_visible(panel is panels[-1])
+        panel.tick_params(axis="x", length=2.5 if panel is panels[-1] else 0)
+    panels[-1].xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
+    panels[-1].set_xlabel("step")
+    figure.align_ylabels(panels)
+    return figure
+
+
+def reliability_plot(calibration: Sequence[Sequence[float]], look: Look) -> Figure:
+    """Held-out predictions against what came true: on the diagonal, 30% means 30%. Area grows with the count."""
+    table = np.asarray(calibration, np.float64)
+    figure = sheet(3.3)
+    axes = figure.add_subplot(
+        title="Calibration on held-out episodes", xlabel="predicted episodic cost", ylabel="observed share"
+    )
+    axes.plot([0, 1], [0, 1], color=FAINT, linewidth=1.0, zorder=1)
+    axes.plot(table[:, 0], table[:, 1], color=look.color, linewidth=1.0, alpha=0.6)
+    area = 12.0 + 160.0 * table[:, 2] / table[:, 2].max()
+    axes.scatter(
+        table[:, 0], table[:, 1], s=area, color=look.color, edgecolor="white", linewidth=0.8, zorder=3
+    )
+    low, high = min(0.0, table[:, :2].min()), max(1.0, table[:, :2].max())
+    axes.set(xlim=(low - 0.04, high + 0.04), ylim=(low - 0.04, high + 0.04), aspect="equal")
+    axes.grid(True)
+    return figure
+
+
+def loss_curves(train: Sequence[float], held_out: Sequence[float], look: Look) -> Figure:
+    """Loss over epochs, on training and on held-out episodes."""
+    figure = sheet(2.7)
+    axes = figure.add_subplot(title="Training the redistributor", xlabel="epoch", ylabel="squared error")
+    for name, values, color, style in (
+        ("training", train, QUIET, "--"),
+        ("held out", held_out, look.color, "-"),
+    ):
+        if len(values):
+            axes.plot(np.arange(1, len(values) + 1), values, style, color=color, label=name)
+    axes.set_ylim(bottom=0.0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=ROUND))
+    axes.grid(axis="y")
+    axes.legend(loc="upper right", handlelength=1.6)
+    return figure
+
+
+def _stems(axes: Axes, values: Array, color: str) -> None:
+    steps = np.arange(len(values))
+    axes.axhline(0.0, color="#9aa1ac", linewidth=0.7)
+    axes.bar(steps, values, width=0.9, color=color, linewidth=0)
+    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    if low == high:
+        low, high = 0.0, 1.0
+    axes.set_ylim(low - 0.06 * (high - low), high + 0.12 * (high - low))
+
+
+def _overlay_risk(axes: Axes, risk: Array) -> None:
+    axes.step(np.arange(len(risk)), risk, where="mid", color=INK, linewidth=0.9, label="exact risk")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, float(risk.min())), max(high, 1.1 * float(risk.max())))
+    axes.legend(loc="upper left", fontsize=7.5, handlelength=1.2, borderaxespad=0.0)
+
+
+def _distance(axes: Axes, distance: Array, unsafe: Array) -> None:
+    steps = np.arange(len(distance))
+    axes.plot(steps, distance, color=QUIET, linewidth=1.3)
+    for step in np.flatnonzero(unsafe).tolist():
+        axes.axvspan(step - 0.5, step + 0.5, color=DANGER, alpha=0.25, linewidth=0)
+    axes.set_ylim(bottom=min(0.0, float(distance.min())))
+    axes.set_ylabel("distance")
+    axes.grid(axis="y")

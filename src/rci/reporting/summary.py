@@ -1,0 +1,286 @@
+"""The numbers of the report: one row per table line, and the sentence at the top."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rci.data.types import StepCosts
+from rci.reporting.contents import MethodResult, ReportInput
+from rci.reporting.palette import Look, looks
+
+VERDICTS = {
+    "yes": "The budget was kept.",
+    "no": "The budget was not kept.",
+    "undecided": "Whether the budget was kept, this many episodes cannot tell.",
+}
+BASELINES = ("reward-only", "sparse", "uniform", "hazard", "oracle")
+
+
+class ResultRow(NamedTuple):
+    """One method at one budget. Errors are standard errors over seeds, None where there is one seed only."""
+
+    method: str
+    budget: float
+    seeds: int
+    episodes: int
+    violation_rate: float
+    violation_low: float
+    violation_high: float
+    budget_kept: str  # yes, no, undecided; empty without a budget
+    mean_return: float
+    return_error: float | None
+    return_until_violation: float
+    until_violation_error: float | None
+    multiplier: float | None
+    seed_violation_rates: tuple[float, ...]
+    seed_returns: tuple[float, ...]
+
+
+class CostRow(NamedTuple):
+    """One set of step costs: do they sum to the episodic costs, and how good was the model behind them."""
+
+    method: str
+    return_equivalent: bool
+    largest_gap: float
+    negative_share: float
+    held_out_accuracy: float | None
+    calibration_error: float | None
+    quality: float | None
+    epochs: float | None
+
+
+class SourceRow(NamedTuple):
+    """The episodes that one behaviour recorded."""
+
+    source: str
+    episodes: int
+    stopped_share: float
+    mean_length: float
+    mean_return: float
+
+
+class DatasetFacts(NamedTuple):
+    """The dataset in a few numbers."""
+
+    episodes: int
+    steps: int
+    kept_steps: int
+    stopped: int
+    stopped_share: float
+    mean_return: float
+    mean_length: float
+
+
+def method_looks(report: ReportInput) -> dict[str, Look]:
+    """The look of every method of the report, in the order in which they are shown."""
+    return looks({*report.costs, *(result.method for result in report.results)})
+
+
+def result_rows(report: ReportInput) -> list[ResultRow]:
+    """The results, methods in their fixed order and budgets from tight to loose."""
+    order = list(method_looks(report))
+    return sorted(
+        (_result_row(result) for result in report.results),
+        key=lambda row: (order.index(row.method), row.budget),
+    )
+
+
+def cost_rows(report: ReportInput) -> list[CostRow]:
+    """The step costs, methods in their fixed order."""
+    return [_cost_row(name, report.costs[name]) for name in method_looks(report) if name in report.costs]
+
+
+def dataset_facts(report: ReportInput) -> DatasetFacts:
+    """What was recorded and how much of it was stopped."""
+    episodes, labels = report.episodes, report.labels
+    return DatasetFacts(
+        episodes=len(episodes),
+        steps=int(episodes.lengths.sum()),
+        kept_steps=int(labels.kept_lengths.sum()),
+        stopped=int(labels.stopped.sum()),
+        stopped_share=float(labels.stopped.mean()),
+        mean_return=float(recorded_returns(report).mean()),
+        mean_length=float(episodes.lengths.mean()),
+    )
+
+
+def source_rows(report: ReportInput) -> list[SourceRow]:
+    """The dataset by the behaviour that recorded it; sources without an episode are left out."""
+    source = np.asarray(report.episodes.source)
+    returns = recorded_returns(report)
+    rows = []
+    for i in np.unique(source).tolist():
+        own = source == i
+        rows.append(
+            SourceRow(
+                source=report.episodes.sources[i] if report.episodes.sources else "all episodes",
+                episodes=int(own.sum()),
+                stopped_share=float(report.labels.stopped[own].mean()),
+                mean_length=float(report.episodes.lengths[own].mean()),
+                mean_return=float(returns[own].mean()),
+            )
+        )
+    return rows
+
+
+def recorded_returns(report: ReportInput) -> np.ndarray:
+    """The return of each recorded episode, stops ignored."""
+    return np.add.reduceat(report.episodes.reward.astype(np.float64), report.episodes.step_offset[:-1])
+
+
+def main_method(names: Iterable[str]) -> str | None:
+    """The method that the report is about: rci, or else the first by name that is no baseline."""
+    names = set(names)
+    if "rci" in names:
+        return "rci"
+    return min(names - set(BASELINES), default=None)
+
+
+def headline(report: ReportInput) -> list[str]:
+    """The result in two or three sentences: the main method at its tightest budget, then the others there."""
+    rows = result_rows(report)
+    if not rows:
+        return ["No policy was evaluated."]
+    name = main_method(row.method for row in rows)
+    main = next((row for row in rows if row.method == name), rows[-1])
+    asked = f"With a budget of {budget_text(main.budget)}, " if main.budget_kept else ""
+    sentences = [
+        f"{asked}{main.method} violated in {percent(main.violation_rate)} of {main.episodes:,} evaluation episodes "
+        f"({interval(main)}) at a mean return of {number(main.mean_return)}."
+    ]
+    if main.budget_kept:
+        sentences.append(VERDICTS[main.budget_kept])
+    verdicts = [row.budget_kept for row in rows if row.method == main.method and row.budget_kept]
+    if len(verdicts) > 1:
+        sentences.append(
+            f"Of its {len(verdicts)} budgets, {verdicts.count('yes')} were kept and {verdicts.count('no')} were not; "
+            f"{verdicts.count('undecided')} are too close to tell."
+        )
+    others = [
+        row
+        for row in rows
+        if row.method != main.method and (math.isinf(row.budget) or row.budget == main.budget)
+    ]
+    if others:
+        listed = "; ".join(
+            f"{row.method} {percent(row.violation_rate)} ({interval(row)}) at {number(row.mean_return)}"
+            for row in others
+        )
+        sentences.append(f"In comparison: {listed}.")
+    return sentences
+
+
+def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
+    """All the numbers of the page as JSON values; what is not finite, such as no budget, is null."""
+    content = {
+        "task": report.task,
+        "title": report.title,
+        "command": report.command,
+        "headline": " ".join(headline(report)),
+        "dataset": dataset_facts(report)._asdict(),
+        "sources": [row._asdict() for row in source_rows(report)],
+        "costs": [row._asdict() for row in cost_rows(report)],
+        "results": [row._asdict() for row in result_rows(report)],
+        "settings": report.settings,
+        "versions": report.versions,
+        "timings": report.timings,
+        "figures": list(figures),
+    }
+    return {key: _plain(value) for key, value in content.items()}
+
+
+def percent(share: float) -> str:
+    """A share with one decimal, as in 3.1%."""
+    return f"{100 * share:.1f}%"
+
+
+def interval(row: ResultRow) -> str:
+    """The interval of a violation rate, as in 1.9 to 4.7%."""
+    return f"{100 * row.violation_low:.1f}–{percent(row.violation_high)}"
+
+
+def number(value: float | None) -> str:
+    """About three digits, without an exponent where that is readable; a dash for what is missing."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0.0 or math.isinf(value):
+        return "0" if value == 0.0 else "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size < 1e-3 or size >= 1e6:
+        return f"{value:.1e}"
+    return fixed(value, 0 if size >= 1000 else 1 if size >= 10 else 2 if size >= 1 else 3)
+
+
+def fixed(value: float, places: int) -> str:
+    """A number with so many decimals, as the columns of a table need it."""
+    return f"{value:,.{places}f}".replace("-", "−")
+
+
+def column_places(values: Iterable[float]) -> int:
+    """How many decimals give the largest number of a column four digits."""
+    largest = max(map(abs, values), default=0.0)
+    return 3 if largest == 0.0 else min(6, max(0, 3 - math.floor(math.log10(largest))))
+
+
+def budget_text(budget: float) -> str:
+    """A budget as the user wrote it."""
+    return "none" if math.isinf(budget) else f"{budget:.3g}"
+
+
+def _result_row(result: MethodResult) -> ResultRow:
+    violated = np.concatenate([scores.violated for scores in result.scores])
+    returns = tuple(scores.mean_return for scores in result.scores)
+    until = tuple(scores.mean_return_until_stop for scores in result.scores)
+    low, high = result.violation_interval
+    verdict = "yes" if high <= result.budget else "no" if low > result.budget else "undecided"
+    return ResultRow(
+        method=result.method,
+        budget=float(result.budget),
+        seeds=len(result.scores),
+        episodes=len(violated),
+        violation_rate=float(violated.mean()),
+        violation_low=float(low),
+        violation_high=float(high),
+        budget_kept="" if math.isinf(result.budget) else verdict,
+        mean_return=float(np.mean(returns)),
+        return_error=_standard_error(returns),
+        return_until_violation=float(np.mean(until)),
+        until_violation_error=_standard_error(until),
+        multiplier=float(np.mean(result.multipliers)) if result.multipliers else None,
+        seed_violation_rates=tuple(scores.violation_rate for scores in result.scores),
+        seed_returns=returns,
+    )
+
+
+def _cost_row(name: str, costs: StepCosts) -> CostRow:
+    return CostRow(
+        method=name,
+        return_equivalent=bool(costs.return_equivalent),
+        largest_gap=float(np.abs(costs.sums() - costs.episodic_cost).max()),
+        negative_share=float((costs.cost < 0).mean()),
+        held_out_accuracy=costs.info.get("held_out_accuracy"),
+        calibration_error=costs.info.get("held_out_calibration_error"),
+        quality=costs.info.get("quality"),
+        epochs=costs.info.get("epochs"),
+    )
+
+
+def _standard_error(values: tuple[float, ...]) -> float | None:
+    return None if len(values) == 1 else float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON values."""
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)

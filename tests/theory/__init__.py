@@ -1,0 +1,1 @@
+"""Exact tabular tools behind `tests/test_theory.py`."""
