@@ -1,7 +1,7 @@
 """The theory behind redistributed costs, checked exactly on problems small enough to list every episode.
 
 The first half shows what holds for every policy, every budget and every sequence model, trained or not. The
-second half shows where it stops holding, with the smallest problems that show it and their numbers worked by
+second half shows where it stops holding, with small problems and their numbers worked by
 hand. The prose is in `docs/theory.md`.
 """
 
@@ -325,6 +325,7 @@ def test_discount_counterexample_turns_feasible_set_and_optimum_around():
     """Budget 0.4. Undiscounted: A-brake (reward 10, never violates). gamma_c = 1/4: B-push (always does)."""
     cmdp, tree, step = brake_or_push_costs()
     gain = gains(tree, cmdp.reward)
+    assert gain[tree.choice].sum(axis=1) == pytest.approx([10, 0, 0, 9])
     np.testing.assert_array_equal(tree.cost <= 0.4, [True, False, True, False])
     np.testing.assert_array_equal(totals(step, 0.25) <= 0.4 + 1e-12, [False, False, True, True])
     found = {
@@ -474,10 +475,16 @@ def test_averaging_counterexample_declares_an_impossible_budget_kept():
     assert [expected(tree, p, totals(averaged)) for p in (take_a, take_b)] == pytest.approx(
         [0.7, 0.0], abs=1e-12
     )
-    gain = np.zeros(len(tree.history_edge) * 2)
-    assert solve(tree, gain, charge_as_it_falls(tree, step), 0.1) is None
-    fooled = solve(tree, gain, charge_as_it_falls(tree, averaged), 0.1)
-    assert expected(tree, fooled.policy, tree.cost) >= 0.2
+    both = [expected(tree, behaviour, per_episode) for per_episode in (tree.cost, totals(averaged))]
+    assert both == pytest.approx([7 / 15, 7 / 15])
+    charges = [charge_as_it_falls(tree, costs) for costs in (step, averaged)]
+    assert cost_range(tree, charges[0]) == pytest.approx((0.2, 0.6))
+    assert cost_range(tree, charges[1]) == pytest.approx((0.0, 0.7), abs=1e-12)
+    reward = np.zeros((4, 2))
+    reward[0, 1] = 1  # for B, so that the answer is unique
+    assert solve(tree, gains(tree, reward), charges[0], 0.1) is None
+    fooled = solve(tree, gains(tree, reward), charges[1], 0.1)
+    assert expected(tree, fooled.policy, tree.cost) == pytest.approx(0.2)
 
 
 def test_averaging_counterexample_turns_the_optimum_around():
@@ -492,6 +499,7 @@ def test_averaging_counterexample_turns_the_optimum_around():
     assert true == pytest.approx([1 / 2, 5 / 6, 0, 2 / 3])
     assert billed == pytest.approx([7 / 12, 11 / 12, -1 / 6, 1 / 2])
     gain = gains(tree, reward)
+    assert [occupancy(tree, policy) @ gain for policy in policies] == pytest.approx([8, 12.5, 0, 9])
     right, wrong = (solve(tree, gain, charge_as_it_falls(tree, costs), 0.5) for costs in (step, averaged))
     assert right.value == pytest.approx(8.0)
     assert expected(tree, right.policy, tree.cost) == pytest.approx(1 / 2)

@@ -1,0 +1,102 @@
+"""RCI: safe policies from logs in which somebody only ever pressed STOP.
+
+    episodes = rci.load("runs/demo/episodes")
+    labels = rci.label(episodes, "point")
+    costs = rci.redistribute(episodes, labels, method="rudder")
+    policy = rci.learn(episodes, labels, costs, budget=0.05)
+    scores = rci.evaluate(policy, "point")
+
+Importing this package loads nothing heavy; each name is resolved when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, tasks
+    from rci.collection import collect
+    from rci.data.errors import RciError
+    from rci.data.types import Episode, Episodes, Labels, Oracle, Policy, Scores, StepCosts
+    from rci.evaluation import evaluate
+    from rci.labeling import label
+    from rci.learning import learn
+    from rci.redistribution import redistribute
+
+_MODULES = (
+    "collection",
+    "data",
+    "evaluation",
+    "labeling",
+    "learning",
+    "nets",
+    "redistribution",
+    "reporting",
+    "tasks",
+)
+_NAMES = {
+    "collect": "rci.collection",
+    "label": "rci.labeling",
+    "redistribute": "rci.redistribution",
+    "learn": "rci.learning",
+    "evaluate": "rci.evaluation",
+    "RciError": "rci.data.errors",
+    **dict.fromkeys(
+        ("Episode", "Episodes", "Labels", "Oracle", "Policy", "Scores", "StepCosts"), "rci.data.types"
+    ),
+}
+
+__all__ = [
+    "Episode",
+    "Episodes",
+    "Labels",
+    "Oracle",
+    "Policy",
+    "RciError",
+    "Scores",
+    "StepCosts",
+    "__version__",
+    "collect",
+    "collection",
+    "data",
+    "evaluate",
+    "evaluation",
+    "label",
+    "labeling",
+    "learn",
+    "learning",
+    "load",
+    "nets",
+    "redistribute",
+    "redistribution",
+    "reporting",
+    "tasks",
+]
+
+
+def load(path: Any, verify: bool = True) -> Any:
+    """Read any artefact folder: episodes, oracle, labels, costs, behaviour, policy or scores."""
+    from rci.data.models import Policy
+    from rci.data.store import read
+
+    record = read(path, verify=verify)
+    if isinstance(record, Policy):
+        from rci.learning import restore_policy
+
+        return restore_policy(record)
+    return record
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(f"rci.{name}")
+    raise AttributeError(f"module 'rci' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

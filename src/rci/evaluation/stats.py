@@ -105,8 +105,8 @@ def expected_calibration_error(
     p, y = _shares("predicted", predicted), _shares("outcome", outcome)
     if len(p) != len(y):
         raise RciError(f"there must be one outcome for each of {len(p)} predictions, got {len(y)}.")
-    edges = np.linspace(0.0, 1.0, bins + 1)
-    bin_of = np.searchsorted(edges[1:-1], p, side="right")
+    inner_edges = np.arange(1, bins) / bins  # 0.3 itself, which np.linspace misses by rounding
+    bin_of = np.searchsorted(inner_edges, p, side="right")
     count = np.bincount(bin_of, minlength=bins)
     full = np.flatnonzero(count)
     mean_predicted = np.bincount(bin_of, p, bins)[full] / count[full]

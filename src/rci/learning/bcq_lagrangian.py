@@ -154,6 +154,7 @@ def make(config: Config) -> Learner:
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
         keys = jax.random.split(key, 5)
+        now = 1 if config.estimate == "initial" else config.candidates  # the actor needs one
         index = jax.random.randint(keys[0], (config.batch_size,), 0, len(data.row))
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
         obs, next_obs = data.obs[data.row[index]], data.obs[data.row[index] + 1]
@@ -167,7 +168,7 @@ def make(config: Config) -> Learner:
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
-            candidate=behaviour.candidates(keys[2], obs, config.candidates),
+            candidate=behaviour.candidates(keys[2], obs, now),
             next_candidate=behaviour.candidates(keys[3], next_obs, config.candidates),
             initial_obs=initial_obs,
             initial_candidate=behaviour.candidates(keys[4], initial_obs, config.candidates),

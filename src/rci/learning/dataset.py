@@ -44,7 +44,7 @@ class Dataset(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """B transitions with n candidate actions at both ends, and B0 initial states with theirs."""
+    """B transitions with candidate actions, n of them after the transition, and B0 initial states with theirs."""
 
     obs: jax.Array  # [B, d]
     action: jax.Array  # [B, a]
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]
     stopped: jax.Array  # [B]
-    candidate: jax.Array  # [B, n, a]
+    candidate: jax.Array  # [B, m, a]
     next_candidate: jax.Array  # [B, n, a]
     initial_obs: jax.Array  # [B0, d]
     initial_candidate: jax.Array  # [B0, n, a]

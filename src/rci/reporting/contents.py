@@ -44,8 +44,9 @@ class MethodResult:
 class ReportInput:
     """Everything that one report shows.
 
-    `costs` goes by method name. `risk`: the exact risk of each kept transition, in the unit of the step costs, flat
-    like them; None where it is not known. `command` repeats the run, `settings` is its nested configuration.
+    `costs` goes by method name. `risk`: the exact chance, after each kept transition, that the episode has been or
+    will be violated, flat like the step costs; None where it is not known. `command` repeats the run, `settings` is
+    its nested configuration.
     """
 
     task: str

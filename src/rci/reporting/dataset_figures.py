@@ -28,7 +28,7 @@ def return_histogram(report: ReportInput) -> Figure:
 
 
 def _histogram(title: str, quantity: str, values: Array, stopped: Array, edges: Array) -> Figure:
-    figure = sheet(2.5)
+    figure = sheet(2.2)
     axes = figure.add_subplot(title=title, xlabel=quantity, ylabel="episodes")
     bars = {"never stopped": (values[~stopped], FAINT), "stopped": (values[stopped], INK)}
     shown = {name: entry for name, entry in bars.items() if len(entry[0])}

@@ -1,4 +1,4 @@
-"""The pieces of HTML that the page is put together from. Text is escaped here; what is named `cells` is HTML already."""
+"""The pieces of HTML that the page is put together from. Text is escaped here, `cells` are HTML already."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.optimize import isotonic_regression
 
 from rci.data.record import Array
@@ -17,7 +17,8 @@ from rci.data.types import Episodes
 from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import ResultRow, budget_text, column_places, fixed, percent
 
-ROW_HEIGHT = 0.25  # inches
+ROW_HEIGHT = 0.23  # inches
+PATHS_WIDTH = 2.4  # inches
 Looks = Mapping[str, Look]
 Groups = list[tuple[str, list[tuple[str, ResultRow]]]]  # heading, then the label of each row
 
@@ -43,15 +44,15 @@ def violation_bars(rows: Sequence[ResultRow], style: Looks) -> Figure:
     for row, y in lines:
         color = style[row.method].color
         axes.barh(y, row.violation_rate, height=0.66, color=color, linewidth=0)
-        axes.plot([row.violation_low, row.violation_high], [y, y], color=INK, linewidth=1.0)
         _seed_dots(axes, row.seed_violation_rates, y)
-        _value(axes, y, percent(row.violation_rate))
+        axes.plot([row.violation_low, row.violation_high], [y, y], color=INK, linewidth=1.3)
         if math.isfinite(row.budget):
             axes.plot([row.budget] * 2, [y - 0.5, y + 0.5], color=INK, linewidth=0.9, linestyle=(0, (2, 1.5)))
+    _values(axes, [(percent(row.violation_rate), y) for row, y in lines])
     highest = max(max(row.violation_high, *row.seed_violation_rates) for row in rows)
     asked = max((row.budget for row in rows if math.isfinite(row.budget)), default=0.0)
     axes.set_xlim(0.0, min(1.0, 1.05 * max(highest, min(asked, 1.0), 0.01)))
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(_percent_tick))
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
     return figure
 
@@ -72,7 +73,7 @@ def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
         look = style[row.method]
         axes.plot([row.mean_return - error, row.mean_return + error], [y, y], color=look.ink, linewidth=1.4)
         axes.plot(row.mean_return, y, look.marker, color=look.color, markeredgecolor="white", markersize=7)
-        _value(axes, y, fixed(row.mean_return, places))
+    _values(axes, [(fixed(row.mean_return, places), y) for row, y in lines])
     axes.set_xlim(lowest - 0.08 * room, highest + 0.08 * room)
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
     return figure
@@ -80,7 +81,7 @@ def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
 
 def trade_off(rows: Sequence[ResultRow], style: Looks) -> Figure:
     """Mean return against violation rate, one line per method over its budgets; up and to the left is better."""
-    figure = sheet(3.5)
+    figure = sheet(3.1)
     axes = figure.add_subplot(
         title="Return against violations", xlabel="violation rate", ylabel="mean return"
     )
@@ -97,7 +98,7 @@ def trade_off(rows: Sequence[ResultRow], style: Looks) -> Figure:
         last = int(np.argmax(x))
         ends.append((name, float(x[last]), float(y[last]), look))
     axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(_percent_tick))
     _tidy(axes)
     _end_labels(axes, ends)
     axes.annotate(
@@ -109,7 +110,7 @@ def trade_off(rows: Sequence[ResultRow], style: Looks) -> Figure:
 
 def budget_calibration(limited: Sequence[ResultRow], style: Looks) -> Figure:
     """Realised violation rate against the finite budget asked for; below the diagonal the budget was kept."""
-    figure = sheet(3.5)
+    figure = sheet(3.1)
     axes = figure.add_subplot(title="Asked and realised", xlabel="budget asked for", ylabel="violation rate")
     right = 1.08 * max(row.budget for row in limited) or 0.05
     top = 1.08 * max(max(row.violation_high for row in limited), right)
@@ -129,8 +130,8 @@ def budget_calibration(limited: Sequence[ResultRow], style: Looks) -> Figure:
         ends.append((name, float(x[-1]), float(y[-1]), style[name]))
     axes.set(xlim=(0.0, right), ylim=(-0.02 * top, top))
     axes.text(0.98 * right, 0.03 * top, "budget kept", color=QUIET, fontsize=7.5, ha="right")
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(_percent_tick))
+    axes.yaxis.set_major_formatter(FuncFormatter(_percent_tick))
     _tidy(axes)
     _end_labels(axes, ends)
     return figure
@@ -138,17 +139,19 @@ def budget_calibration(limited: Sequence[ResultRow], style: Looks) -> Figure:
 
 def paths(task: Any, row: ResultRow, rollouts: Episodes, look: Look) -> Figure:
     """The rollouts of one policy drawn over the task's world: a dot where each begins, a cross where it ends."""
-    figure = sheet(2.9, width=2.75)
+    figure = sheet(PATHS_WIDTH, width=PATHS_WIDTH)
     axes = figure.add_subplot()
     task.draw(axes)
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    shape = 0.8 if axes.get_aspect() == "auto" else abs((top - bottom) / (right - left))
+    figure.set_figheight(0.22 + PATHS_WIDTH * min(max(shape, 0.4), 1.6))
     for episode in rollouts:
         place = np.asarray(task.position(episode.obs), np.float64)
         axes.plot(place[:, 0], place[:, 1], color=look.color, linewidth=1.1, alpha=0.75, zorder=4)
         axes.plot(*place[0], "o", color=look.ink, markersize=2.5, zorder=5)
-        axes.plot(*place[-1], "x", color=look.ink, markersize=4.5, markeredgewidth=1.2, zorder=5)
-    axes.set_title(
-        row.method if math.isinf(row.budget) else f"{row.method}, budget {budget_text(row.budget)}"
-    )
+        axes.plot(*place[-1], "x", color=look.ink, markersize=3.5, markeredgewidth=1.0, zorder=5)
+    title = row.method if math.isinf(row.budget) else f"{row.method}, budget {budget_text(row.budget)}"
+    axes.set_title(title, fontsize=10.5)
     axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     for spine in axes.spines.values():
         spine.set(visible=True, color=FAINT)
@@ -200,9 +203,12 @@ def _seed_dots(axes: Axes, values: Sequence[float], y: float) -> None:
         )  # fmt: skip
 
 
-def _value(axes: Axes, y: float, text: str) -> None:
-    """The number of a row, in a column to the right."""
-    axes.text(1.03, y, text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.0, color=INK)
+def _values(axes: Axes, column: Sequence[tuple[str, float]]) -> None:
+    """The numbers of the rows in a column to the right, filled up with spaces as wide as a digit."""
+    width = max(len(text) for text, _ in column)
+    for text, y in column:
+        filled = text.rjust(width, "\u2007")
+        axes.text(1.03, y, filled, transform=axes.get_yaxis_transform(), va="center", fontsize=8.0, color=INK)
 
 
 def _marked_line(axes: Axes, x: Array, y: Array, look: Look) -> None:
@@ -210,6 +216,10 @@ def _marked_line(axes: Axes, x: Array, y: Array, look: Look) -> None:
         x, y, color=look.color, marker=look.marker, markersize=6.0, markeredgecolor="white", markeredgewidth=0.7,
         linewidth=1.3, zorder=3,
     )  # fmt: skip
+
+
+def _percent_tick(share: float, _: int | None) -> str:
+    return f"{round(100 * share, 6):g}%"
 
 
 def _tidy(axes: Axes) -> None:
@@ -225,5 +235,5 @@ def _end_labels(axes: Axes, ends: Sequence[tuple[str, float, float, Look]]) -> N
     for (name, x, y, look), height in zip(ends, spread(heights, gap=0.075)):
         axes.annotate(
             name, (x, y), (1.03, height), textcoords="axes fraction", va="center", fontsize=8.0, color=look.ink,
-            arrowprops={"arrowstyle": "-", "color": look.color, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4},
+            arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 5},
         )  # fmt: skip

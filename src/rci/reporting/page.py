@@ -133,7 +133,8 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         [_result_cells(row, style[row.method], places) for row in rows],
         note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, taken as independent; how far "
         "seeds differ is shown by the dots in the figures. Returns: mean over seeds ± standard error, over the full "
-        "episode and until its first violation, where a monitor would stop it.",
+        "episode and until its first violation, where a monitor would stop it."
+        + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else ""),
     )  # fmt: skip
     return content + grid(pictures, "two")
 
@@ -174,7 +175,11 @@ def _paths(pictures: Sequence[Picture]) -> str:
 def _redistribution(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     method = main_method(report.costs)
     dense = f" Below it, the cost as {escape(method)} spreads it over the steps." if method else ""
-    exact = " The black line is the exact risk of each step." if report.risk is not None and method else ""
+    exact = (
+        " Then its sum so far, beside the exact chance that the episode is violated."
+        if report.risk is not None and method
+        else ""
+    )
     content = (
         "<p>Recorded episodes picked by rule, not by hand: stopped ones at the quartiles of length, and one that was "
         f"never stopped. On top, the cost as the label gives it.{dense}{exact} At the bottom, the distance to the "

@@ -16,12 +16,13 @@ QUIET = "#5d6470"
 FAINT = "#c7ccd4"
 DANGER = "#d55e00"
 ROUND = (1, 2, 5, 10)  # tick steps
-WIDTH = 4.4  # inches: at this width the text stays readable on a phone
+WIDTH = 3.8  # inches: at this width the text stays readable on a phone
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
     "text.color": INK,
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "axes.titlesize": 9.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",

@@ -33,27 +33,25 @@ def sampled_episodes(report: ReportInput) -> list[int]:
 
 
 def redistributed_episode(report: ReportInput, episode: int, method: str | None) -> Figure:
-    """One episode in rows: the sparse cost, the redistributed cost (with the exact risk), the distance to danger."""
+    """One episode in rows: sparse cost, redistributed cost, its running sum beside the exact risk, distance."""
     labels = report.labels
-    steps = int(labels.kept_lengths[episode])
+    steps, stopped = int(labels.kept_lengths[episode]), bool(labels.stopped[episode])
     begin = int(labels.kept_lengths[:episode].sum())
+    kept = slice(begin, begin + steps)
     recorded = report.episodes.step_offset[episode] + np.arange(steps)
-    sparse = np.zeros(steps)
-    if labels.stopped[episode]:
-        sparse[-1] = labels.cost[episode]
-    rows = 2 if method is None else 3
-    figure = sheet(1.1 * rows + 0.5, width=3.5)
+    rows = 2 if method is None else 3 if report.risk is None else 4
+    figure = sheet(1.05 * rows + 0.5, width=3.5)
     panels: list[Axes] = list(figure.subplots(rows, 1, sharex=True))
-    end = f"stopped at step {steps - 1}" if labels.stopped[episode] else f"never stopped, {steps} steps"
+    end = f"stopped at step {steps - 1}" if stopped else f"never stopped, {steps} steps"
     panels[0].set_title(f"Episode {episode}: {end}")
-    _stems(panels[0], sparse, INK)
+    _bars(panels[0], np.append(np.zeros(steps - 1), labels.cost[episode]), INK)
     panels[0].set_ylabel("sparse cost")
     if method is not None:
-        look = method_looks(report)[method]
-        _stems(panels[1], report.costs[method].cost[begin : begin + steps], look.color)
-        panels[1].set_ylabel(f"{method} cost")
+        look, cost = method_looks(report)[method], report.costs[method].cost[kept]
+        _bars(panels[1], cost, look.color)
+        panels[1].set_ylabel("step cost")
         if report.risk is not None:
-            _overlay_risk(panels[1], report.risk[begin : begin + steps])
+            _running_sum(panels[2], method, cost, report.risk[kept], look)
     _distance(panels[-1], report.oracle.distance[recorded], report.oracle.unsafe[recorded])
     for panel in panels:
         panel.set_xlim(-0.02 * steps - 0.5, 1.02 * steps - 0.5)
@@ -69,7 +67,7 @@ def redistributed_episode(report: ReportInput, episode: int, method: str | None)
 def reliability_plot(calibration: Sequence[Sequence[float]], look: Look) -> Figure:
     """Held-out predictions against what came true: on the diagonal, 30% means 30%. Area grows with the count."""
     table = np.asarray(calibration, np.float64)
-    figure = sheet(3.3)
+    figure = sheet(3.1)
     axes = figure.add_subplot(
         title="Calibration on held-out episodes", xlabel="predicted episodic cost", ylabel="observed share"
     )
@@ -87,7 +85,7 @@ def reliability_plot(calibration: Sequence[Sequence[float]], look: Look) -> Figu
 
 def loss_curves(train: Sequence[float], held_out: Sequence[float], look: Look) -> Figure:
     """Loss over epochs, on training and on held-out episodes."""
-    figure = sheet(2.7)
+    figure = sheet(2.5)
     axes = figure.add_subplot(title="Training the redistributor", xlabel="epoch", ylabel="squared error")
     for name, values, color, style in (
         ("training", train, QUIET, "--"),
@@ -103,7 +101,7 @@ def loss_curves(train: Sequence[float], held_out: Sequence[float], look: Look) -
     return figure
 
 
-def _stems(axes: Axes, values: Array, color: str) -> None:
+def _bars(axes: Axes, values: Array, color: str) -> None:
     steps = np.arange(len(values))
     axes.axhline(0.0, color="#9aa1ac", linewidth=0.7)
     axes.bar(steps, values, width=0.9, color=color, linewidth=0)
@@ -113,11 +111,13 @@ def _stems(axes: Axes, values: Array, color: str) -> None:
     axes.set_ylim(low - 0.06 * (high - low), high + 0.12 * (high - low))
 
 
-def _overlay_risk(axes: Axes, risk: Array) -> None:
-    axes.step(np.arange(len(risk)), risk, where="mid", color=INK, linewidth=0.9, label="exact risk")
-    low, high = axes.get_ylim()
-    axes.set_ylim(min(low, float(risk.min())), max(high, 1.1 * float(risk.max())))
-    axes.legend(loc="upper left", fontsize=7.5, handlelength=1.2, borderaxespad=0.0)
+def _running_sum(axes: Axes, method: str, cost: Array, risk: Array, look: Look) -> None:
+    """The cost so far, which is what the model expects of the episode, beside the exact chance of a violation."""
+    axes.plot(np.cumsum(cost), color=look.color, label=f"{method} so far")
+    axes.plot(risk, color=INK, linewidth=0.9, linestyle=(0, (3, 1.5)), label="exact risk")
+    axes.set_ylabel("sum, risk")
+    axes.grid(axis="y")
+    axes.legend(loc="best", fontsize=7.5, handlelength=1.5, borderaxespad=0.2)
 
 
 def _distance(axes: Axes, distance: Array, unsafe: Array) -> None:

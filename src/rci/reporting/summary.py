@@ -157,8 +157,8 @@ def headline(report: ReportInput) -> list[str]:
     verdicts = [row.budget_kept for row in rows if row.method == main.method and row.budget_kept]
     if len(verdicts) > 1:
         sentences.append(
-            f"Of its {len(verdicts)} budgets, {verdicts.count('yes')} were kept and {verdicts.count('no')} were not; "
-            f"{verdicts.count('undecided')} are too close to tell."
+            f"Over {len(verdicts)} budgets: {verdicts.count('yes')} kept, {verdicts.count('no')} not kept, "
+            f"{verdicts.count('undecided')} too close to tell."
         )
     others = [
         row

@@ -1,0 +1,1 @@
+"""Wires the stages together: settings, jobs, the command line. Nothing imports this package."""

@@ -1,0 +1,296 @@
+"""The command line. Heavy imports happen inside commands, so that help answers at once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rci import __version__
+from rci.data.errors import RciError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Safe policies from logs in which somebody only ever pressed STOP.\n\nExample: rci run point --preset quick",
+)
+
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result, bit for bit.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Options that stand before any command."""
+    if version:
+        typer.echo(f"rci {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    task: Annotated[str, typer.Argument(help="Which task, such as point.")],
+    preset: Annotated[str, typer.Option(help="Settings shipped under a name.")] = "quick",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the run [runs/TASK-PRESET].")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of settings, over the preset.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result, bit for bit.")] = None,
+    settings: Settings = [],  # noqa: B006 (typer copies it)
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The whole pipeline: collect, label, redistribute, learn, evaluate, report.
+
+    What is already done and unchanged is not done again; a killed run continues where it was.
+
+    Example: rci run point --preset quick --set compare.budgets=[0.05,0.2]
+    """
+    from rci.run.config import load_config
+    from rci.run.pipeline import run_pipeline
+    from rci.run.progress import show_progress
+    from rci.tasks import get
+
+    get(task)
+    folder = out or Path("runs") / f"{task}-{preset}"
+    chosen = load_config(task, preset, config, settings, seed)
+    command = shlex.join(["rci", *sys.argv[1:]])
+    with show_progress() as report:
+        page = run_pipeline(chosen, folder, workers, report, command)
+    if as_json:
+        _print_json({"report": str(page), "results": json.loads((folder / "results.json").read_text())})
+    else:
+        typer.echo(page)
+
+
+@app.command()
+def collect(
+    task: Annotated[str, typer.Argument(help="Which task to record.")],
+    out: Out,
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
+    recipe: Annotated[str, typer.Option(help="Which behaviours, in which shares.")] = "mixed",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Record episodes; the truth about them is kept apart, in OUT-oracle.
+
+    Example: rci collect point --episodes 500 --out runs/demo/episodes
+    """
+    from rci.run.jobs import Job
+
+    settings = {"task_name": task, "episodes": episodes, "recipe": recipe}
+    _run_one(Job("collect", "collect", settings, seed, {}, out), as_json)
+
+
+@app.command()
+def label(
+    episodes: Annotated[Path, typer.Argument(help="Episodes to label.")],
+    out: Out,
+    rule: Annotated[
+        str | None, typer.Option(help="Task whose rule stops episodes [the episodes' own].")
+    ] = None,
+    stops: Annotated[Path | None, typer.Option(help="CSV or JSONL file with episode, stop_index.")] = None,
+    noise: Annotated[str, typer.Option(help="Imperfect supervisor: noisy, adversarial, human.")] = "clean",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Say where each episode was stopped, by a task's rule or from a file.
+
+    Example: rci label runs/demo/episodes --rule point --out runs/demo/labels
+    """
+    from rci.data import store
+    from rci.labeling import corrupt
+    from rci.labeling import label as apply
+    from rci.labeling.rules import read_stops
+
+    recorded = store.read(episodes, "episodes")
+    if stops is not None and rule is not None:
+        raise RciError("labels come from a rule or from a file of stops, not from both.")
+    labeler: Any = rule or recorded.task
+    if stops is not None:
+        labeler = read_stops(stops, len(recorded))
+    elif not labeler:
+        raise RciError("these episodes are of no known task; name a --rule or a file of --stops.")
+    labels = corrupt(recorded, apply(recorded, labeler), noise, seed)
+    config = {"rule": str(stops or rule or recorded.task), "noise": noise}
+    store.write(out, labels, store.Provenance(config, seed, {"episodes": recorded.hash}))
+    _describe(out, as_json)
+
+
+@app.command()
+def redistribute(
+    episodes: Annotated[Path, typer.Argument(help="Recorded episodes.")],
+    labels: Annotated[Path, typer.Argument(help="Their labels.")],
+    out: Out,
+    method: Annotated[str, typer.Option(help="Which redistributor.")] = "rudder",
+    settings: Settings = [],  # noqa: B006
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Turn one bit per episode into a cost per step that sums exactly to it.
+
+    Example: rci redistribute runs/demo/episodes runs/demo/labels --set loss=prefix --out runs/demo/costs
+    """
+    from rci.redistribution import parse_options
+    from rci.run.config import parse_flags
+    from rci.run.jobs import Job
+
+    options = parse_flags(settings)
+    parse_options(method, options)
+    inputs = {"episodes": episodes, "labels": labels}
+    _run_one(Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out), as_json)
+
+
+@app.command()
+def learn(
+    episodes: Annotated[Path, typer.Argument(help="Recorded episodes.")],
+    labels: Annotated[Path, typer.Argument(help="Their labels.")],
+    costs: Annotated[Path, typer.Argument(help="Their step costs.")],
+    out: Out,
+    budget: Annotated[str, typer.Option(help="Allowed violation probability, inf, or P10 to P50.")] = "0.05",
+    method: Annotated[str, typer.Option(help="Which learner.")] = "bcq-lagrangian",
+    behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [OUT-behaviour].")] = None,
+    settings: Settings = [],  # noqa: B006
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a policy that stays within the budget, from logs alone.
+
+    The behaviour model is fitted first, unless there is one; it is shared by every budget and seed.
+
+    Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
+    """
+    from rci.learning import parse_options
+    from rci.learning.budget import parse_budget
+    from rci.run.config import parse_flags
+    from rci.run.jobs import Job
+
+    options = parse_flags(settings)
+    parse_options(method, options)
+    parse_budget(budget)
+    model = behaviour or out.with_name(f"{out.name}-behaviour")
+    logged = {"episodes": episodes, "labels": labels}
+    jobs = [
+        Job("behaviour", "behaviour", {}, seed, logged, model),
+        Job(
+            "learn",
+            "learn",
+            {"method": method, **options, "budget": budget},
+            seed,
+            {**logged, "costs": costs, "behaviour": model},
+            out,
+        ),
+    ]
+    _run_one(*(jobs if behaviour is None else jobs[1:]), as_json=as_json)
+
+
+@app.command()
+def evaluate(
+    policy: Annotated[Path, typer.Argument(help="A trained policy.")],
+    task: Annotated[str, typer.Option(help="Task to test it on.")],
+    out: Out,
+    episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Test a policy on fresh episodes, with the true rule.
+
+    Example: rci evaluate runs/demo/policy --task point --out runs/demo/scores
+    """
+    from rci.run.jobs import EVALUATION_SEEDS, SEED_STRIDE, Job
+    from rci.tasks import get
+
+    get(task)
+    settings = {"task": task, "episodes": episodes}
+    first = seed * SEED_STRIDE + EVALUATION_SEEDS
+    _run_one(Job("evaluate", "evaluate", settings, first, {"policy": policy}, out), as_json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+) -> None:
+    """Write the report of a finished run again.
+
+    Example: rci report runs/point-quick
+    """
+    from rci.run.summary import rebuild_report
+
+    typer.echo(rebuild_report(folder))
+
+
+@app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="Any artefact folder.")],
+    as_json: AsJson = False,
+) -> None:
+    """Say what an artefact is, how it was made, and whether it is intact.
+
+    Example: rci inspect runs/point-quick/episodes
+    """
+    _describe(path, as_json, verify=True)
+
+
+def _run_one(*jobs: Any, as_json: bool = False) -> None:
+    """Run jobs in this process, on one core like every worker, so that the result is the same."""
+    from rci.run.engine import prepare_process
+    from rci.run.jobs import run_job
+    from rci.run.progress import show_progress
+
+    prepare_process()
+    with show_progress() as report:
+        for job in jobs:
+            if job.is_current():
+                report(job, 1.0, None)
+                continue
+            report(job, 0.0, 0.0)
+            run_job(job, partial(_pass_on, report, job))
+            report(job, 1.0, 0.0)
+    _describe(jobs[-1].output, as_json)
+
+
+def _pass_on(report: Any, job: Any, share: float) -> None:
+    report(job, min(share, 0.999), 0.0)
+
+
+def _describe(path: Path, as_json: bool, verify: bool = False) -> None:
+    from rci.run.describe import describe, describe_lines
+
+    description = describe(path, verify)
+    if as_json:
+        _print_json(description)
+    else:
+        typer.echo("\n".join(describe_lines(path, description)))
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, sort_keys=True))
+
+
+def main() -> None:
+    """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C."""
+    try:
+        status = app(standalone_mode=False)
+        sys.exit(status or 0)
+    except RciError as error:
+        typer.echo(f"rci: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo(
+            "rci: stopped; what was finished is kept, run the same command again to continue.", err=True
+        )
+        sys.exit(130)

@@ -1,0 +1,137 @@
+"""Settings of a run: defaults < preset < file < flags. Every key is known, or it is an error."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError, unknown_name
+from rci.data.options import build
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Collect:
+    """What is recorded."""
+
+    episodes: int = 1000
+    recipe: str = "mixed"
+
+
+@dataclass(frozen=True)
+class Label:
+    """Who presses STOP: the task's rule, seen through a kind of noise."""
+
+    noise: str = "clean"
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Which costs are compared, at which budgets, over how many seeds."""
+
+    methods: tuple[str, ...] = ("reward-only", "sparse", "uniform", "rci")
+    budgets: tuple[float | str, ...] = (0.05, 0.2)
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """How policies are tested."""
+
+    episodes: int = 1000
+    rollouts: int = 20  # episodes recorded for the trajectory figure
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Everything that a run depends on. `redistribute` and `learn` take the settings of their methods."""
+
+    task: str
+    seed: int = 0
+    collect: Collect = field(default_factory=Collect)
+    label: Label = field(default_factory=Label)
+    behaviour: dict[str, Any] = field(default_factory=dict)
+    redistribute: dict[str, Any] = field(default_factory=lambda: {"method": "rudder"})
+    learn: dict[str, Any] = field(default_factory=lambda: {"method": "bcq-lagrangian"})
+    compare: Compare = field(default_factory=Compare)
+    evaluate: Evaluate = field(default_factory=Evaluate)
+
+    def as_table(self) -> Table:
+        """As plain JSON values."""
+        return dataclasses.asdict(self)
+
+
+def load_config(
+    task: str, preset: str, file: Path | None = None, flags: Sequence[str] = (), seed: int | None = None
+) -> RunConfig:
+    """The settings of `rci run`. flags: "section.key=value", the value as TOML."""
+    defaults = RunConfig(task).as_table()
+    table = merge(defaults, read_preset(task, preset))
+    if file is not None:
+        table = merge(table, _read_toml(file))
+    table = merge(table, parse_flags(flags))
+    if seed is not None:
+        table["seed"] = seed
+    if table["task"] != task:
+        raise RciError(f"the settings are for the task {table['task']!r}, but {task!r} was asked for.")
+    config = build(RunConfig, table, "settings")
+    if config.seed < 0:
+        raise RciError(f"the seed must be 0 or more, got {config.seed}.")
+    if config.compare.seeds < 1:
+        raise RciError(f"compare.seeds must be at least 1, got {config.compare.seeds}.")
+    return config
+
+
+def presets_of(task: str) -> list[str]:
+    """The names of a task's presets."""
+    names = [entry.name for entry in resources.files("rci.run").joinpath("presets").iterdir()]
+    return sorted(n[len(task) + 1 : -5] for n in names if n.startswith(f"{task}-") and n.endswith(".toml"))
+
+
+def read_preset(task: str, preset: str) -> Table:
+    """The settings shipped under a name."""
+    if preset not in presets_of(task):
+        raise unknown_name(f"preset of {task}", preset, presets_of(task))
+    text = resources.files("rci.run").joinpath("presets", f"{task}-{preset}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Table:
+    """`over` laid on `under`, table by table. A new key is kept: whether it is known is checked when building."""
+    merged = dict(under)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
+        merged[key] = merge(under[key], value) if both else value
+    return merged
+
+
+def parse_flags(flags: Sequence[str]) -> Table:
+    """["learn.updates=3000"] -> {"learn": {"updates": 3000}}. What is no TOML value is taken as text."""
+    table: Table = {}
+    for flag in flags:
+        name, equals, text = flag.partition("=")
+        if not equals or not all(part for part in name.split(".")):
+            raise RciError(f"a setting is written key=value, such as learn.updates=3000, not {flag!r}.")
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        for part in reversed(name.split(".")):
+            value = {part: value}
+        table = merge(table, value)
+    return table
+
+
+def _read_toml(file: Path) -> Table:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RciError(f"there is no settings file {file}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise RciError(f"the settings file {file} cannot be read: {error}.") from None

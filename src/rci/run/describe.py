@@ -1,0 +1,69 @@
+"""What an artefact folder holds, for people and for machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rci.data import store
+from rci.data.types import Episodes, Labels, Scores, StepCosts
+
+
+def describe(path: Path, verify: bool) -> dict[str, Any]:
+    """The manifest's facts and a few numbers of the content. With `verify`, every checksum is recomputed."""
+    manifest = store.read_manifest(path)
+    record = store.read(path, verify=verify)
+    return {
+        "path": str(path),
+        "kind": manifest["kind"],
+        "hash": manifest["hash"],
+        "verified": verify,
+        "numbers": _numbers(record),
+        "arrays": manifest["arrays"],
+        "bytes": sum(entry.stat().st_size for entry in path.iterdir()),
+        **manifest["provenance"],
+    }
+
+
+def describe_lines(path: Path, description: dict[str, Any]) -> list[str]:
+    """The same as lines of text."""
+    lines = [f"{path}: {description['kind']}, {_size(description['bytes'])}, {description['hash'][:12]}"]
+    lines += [f"  {name}: {value}" for name, value in description["numbers"].items()]
+    lines += [
+        f"  {name}.npy  {entry['dtype']} {'x'.join(map(str, entry['shape'])) or 'scalar'}"
+        for name, entry in list(description["arrays"].items())[:12]
+    ]
+    if len(description["arrays"]) > 12:
+        lines.append(f"  and {len(description['arrays']) - 12} more arrays")
+    if description["config"]:
+        lines.append("  made with " + ", ".join(f"{k}={v}" for k, v in description["config"].items()))
+    lines += [f"  from {name} {parent[:12]}" for name, parent in description["parents"].items()]
+    return [*lines, "  every checksum is right"] if description["verified"] else lines
+
+
+def _numbers(record: Any) -> dict[str, Any]:
+    """The few figures one wants to see first."""
+    if isinstance(record, Episodes):
+        return {"task": record.task, "episodes": len(record), "steps": int(record.lengths.sum())}
+    if isinstance(record, Labels):
+        return {"episodes": len(record), "stopped": int(record.stopped.sum())}
+    if isinstance(record, StepCosts):
+        figures = {k: v for k, v in record.info.items() if isinstance(v, int | float)}
+        return {"method": record.method, "return_equivalent": record.return_equivalent, **figures}
+    if isinstance(record, Scores):
+        return {
+            "episodes": len(record),
+            "violation_rate": record.violation_rate,
+            "mean_return": record.mean_return,
+            "mean_return_until_stop": record.mean_return_until_stop,
+        }
+    info = getattr(record, "info", {})
+    return {k: v for k, v in info.items() if isinstance(v, int | float | str)}
+
+
+def _size(size: int) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size = size / 1000  # type: ignore[assignment]
+    return f"{size:.3g} GB"

@@ -1,0 +1,156 @@
+"""Run jobs that depend on each other in worker processes, one per core and pinned to it.
+
+On a CPU, pinned single-thread processes beat threads; and since every job runs on one thread wherever it runs,
+its result does not depend on how many workers there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError
+from rci.run.jobs import Job, run_job
+
+# report(job, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
+Report = Callable[[Job, float, float | None], None]
+
+
+def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
+    """Run every job whose output is not current, each after the jobs it needs.
+
+    A job that fails stops the run: what is finished stays, what is half-written never appears.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    pool = _Pool(cores[: workers or len(cores)])
+    waiting = list(jobs)
+    finished: set[str] = set()
+    try:
+        while waiting or pool.busy:
+            for job in [job for job in waiting if set(job.needs) <= finished]:
+                if job.is_current():
+                    report(job, 1.0, None)
+                    finished.add(job.name)
+                elif pool.start(job):
+                    report(job, 0.0, 0.0)
+                else:
+                    continue
+                waiting.remove(job)
+            for job, share, seconds in pool.news():
+                report(job, share, seconds)
+                if share == 1.0:
+                    finished.add(job.name)
+    finally:
+        pool.close()
+
+
+class _Pool:
+    """Worker processes, started when there is work for them."""
+
+    def __init__(self, cores: Sequence[int]) -> None:
+        self.free_cores = list(cores)
+        self.idle: list[_Worker] = []
+        self.busy: dict[Any, _Worker] = {}  # by connection
+
+    def start(self, job: Job) -> bool:
+        """Give the job to an idle worker, or to a new one while there are cores left."""
+        if not self.idle and self.free_cores:
+            self.idle.append(_Worker(self.free_cores.pop(0)))
+        if not self.idle:
+            return False
+        worker = self.idle.pop()
+        worker.begin(job)
+        self.busy[worker.connection] = worker
+        return True
+
+    def news(self) -> list[tuple[Job, float, float]]:
+        """Wait for word from the workers. A failed job or a dead worker is an error."""
+        heard = []
+        for connection in wait(list(self.busy)) if self.busy else ():
+            worker = self.busy[connection]
+            job, started = worker.job, worker.started
+            try:
+                share, trouble = worker.connection.recv()
+            except EOFError:
+                worker.process.join()
+                raise RciError(
+                    f"the worker that ran {job.name!r} died (exit code {worker.process.exitcode}); what was finished "
+                    "is kept, run the same command again to continue."
+                ) from None
+            if trouble is not None:
+                kind, message = trouble
+                raise (
+                    RciError(f"{job.name}: {message}")
+                    if kind == "user"
+                    else RuntimeError(f"{job.name}: {message}")
+                )
+            if share == 1.0:
+                self.idle.append(self.busy.pop(connection))
+            heard.append((job, share, time.monotonic() - started))
+        return heard
+
+    def close(self) -> None:
+        """End all workers at once; an unfinished job leaves only temporary folders, removed by the next writer."""
+        for worker in [*self.idle, *self.busy.values()]:
+            worker.process.terminate()
+        for worker in [*self.idle, *self.busy.values()]:
+            worker.process.join()
+
+
+class _Worker:
+    """One process on one core."""
+
+    def __init__(self, core: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(core, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.job: Any = None
+        self.started = 0.0
+
+    def begin(self, job: Job) -> None:
+        self.job, self.started = job, time.monotonic()
+        self.connection.send(job)
+
+
+def _serve(core: int, connection: Connection) -> None:
+    """A worker's life: take a job, send its progress, say how it ended; end when the parent does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    prepare_process(core)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            job = connection.recv()
+            try:
+                run_job(job, lambda share: connection.send((min(share, 0.999), None)))
+                connection.send((1.0, None))
+            except RciError as error:
+                connection.send((0.0, ("user", str(error))))
+            except (EOFError, BrokenPipeError):
+                raise
+            except Exception as error:
+                import traceback
+
+                connection.send((0.0, ("bug", f"{error!r}\n{traceback.format_exc()}")))
+
+
+def prepare_process(core: int | None = None) -> None:
+    """Pin this process to one core, before JAX counts them, and let compiled code survive the process."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0)) if core is None else core})
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def cache_folder() -> Path:
+    """Where things are kept that can always be made again."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(os.environ.get("RCI_CACHE", os.path.join(home, "rci")))

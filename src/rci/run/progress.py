@@ -1,0 +1,51 @@
+"""Progress of jobs: bars on a terminal, one line per finished job elsewhere. Always on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from rci.run.engine import Report
+from rci.run.jobs import Job
+
+
+@contextmanager
+def show_progress() -> Iterator[Report]:
+    """Yields the function that jobs report to."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _print_lines(console)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bars: dict[str, TaskID] = {}
+        lines = _print_lines(progress.console)
+
+        def report(job: Job, share: float, seconds: float | None) -> None:
+            if job.name not in bars and share < 1.0:
+                bars[job.name] = progress.add_task(job.name, total=1.0)
+            if share < 1.0:
+                progress.update(bars[job.name], completed=share)
+            else:
+                if job.name in bars:
+                    progress.remove_task(bars.pop(job.name))
+                lines(job, share, seconds)
+
+        yield report
+
+
+def _print_lines(console: Console) -> Report:
+    def report(job: Job, share: float, seconds: float | None) -> None:
+        if share == 1.0:
+            done = "unchanged" if seconds is None else f"{seconds:.1f} s"
+            console.print(f"{job.name}  {done}", highlight=False, soft_wrap=True)
+
+    return report

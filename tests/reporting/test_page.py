@@ -1,0 +1,371 @@
+import base64
+import json
+import math
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rci.data.errors import RciError
+from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
+from rci.reporting import page
+from rci.reporting.contents import MethodResult, ReportInput
+from rci.reporting.markup import MARKS
+from rci.reporting.page import write_report
+from rci.reporting.palette import LOOKS, OTHERS
+from rci.reporting.summary import budget_text, column_places, headline, number
+
+INFO = {
+    "held_out_accuracy": 0.931,
+    "held_out_calibration_error": 0.034,
+    "quality": 0.71,
+    "epochs": 3,
+    "calibration": [[0.1, 0.15, 20], [0.9, 0.85, 30]],
+    "train_loss": [0.3, 0.2, 0.1],
+    "held_out_loss": [0.3, 0.25, 0.2],
+}
+SECTIONS = (
+    "Results",
+    "Safety against return",
+    "Where the policies go",
+    "Where the cost went",
+    "What was recorded",
+)
+
+
+def scores_of(violations: int, mean_return: float, episodes: int = 100) -> Scores:
+    first = np.where(np.arange(episodes) < violations, 2, -1)
+    returns = np.full(episodes, mean_return)
+    return Scores(returns, 0.5 * returns, first, np.full(episodes, 6))
+
+
+def result(
+    method: str, budget: float, violations: list[int], returns: list[float], rollouts: Episodes | None = None
+) -> MethodResult:
+    """One method; the interval is made up: two percent points to each side."""
+    rate = sum(violations) / (100 * len(violations))
+    return MethodResult(
+        method=method,
+        budget=budget,
+        scores=tuple(scores_of(v, r) for v, r in zip(violations, returns)),
+        violation_interval=(max(0.0, rate - 0.02), min(1.0, rate + 0.02)),
+        rollouts=rollouts,
+        multipliers=() if math.isinf(budget) else tuple(2.0 for _ in violations),
+    )
+
+
+@pytest.fixture(scope="module")
+def full() -> ReportInput:
+    rng = np.random.default_rng(0)
+    episodes = Episodes.from_list(
+        [
+            Episode(rng.normal(size=(7, 2)), rng.normal(size=(6, 1)), rng.normal(size=6), False, True)
+            for _ in range(8)
+        ]
+    )
+    episodes = replace(episodes, source=np.arange(8) % 2, sources=("ppo", "random"), task="field")
+    unsafe = np.zeros((8, 6), bool)
+    unsafe[:5, 3] = True
+    labels = Labels.for_episodes(episodes, np.where(unsafe.any(axis=1), 3, -1))
+    kept = labels.kept_lengths
+    last = np.zeros(kept.sum())
+    last[np.cumsum(kept) - 1] = labels.cost
+    spread = np.repeat(labels.cost / kept, kept)
+    return ReportInput(
+        task="field",
+        title="STOP & go",
+        settings={"seed": 3, "learn": {"updates": 500, "budgets": [0.05, 0.2]}, "empty": {}},
+        command="rci run field --seed 3",
+        versions={"rci": "0.1.0"},
+        timings={"collect": 1.5, "learn": 3700.0},
+        episodes=episodes,
+        oracle=Oracle(unsafe.ravel(), rng.uniform(size=48), episodes.lengths, episodes.hash),
+        labels=labels,
+        costs={
+            "sparse": StepCosts(last, kept, labels.cost, True, "sparse", labels.hash),
+            "rci": StepCosts(spread, kept, labels.cost, True, "rudder", labels.hash, info=INFO),
+            "hazard": StepCosts(0.5 * spread, kept, labels.cost, False, "hazard", labels.hash),
+        },
+        risk=np.linspace(0, 1, kept.sum()),
+        results=(
+            result("rci", 0.05, [3, 4, 2], [1.02, 1.04, 1.00], episodes),
+            result("rci", 0.2, [30, 20, 25], [1.2, 1.3, 1.1], episodes),
+            result("reward-only", math.inf, [61, 60, 62], [1.5, 1.5, 1.5], episodes),
+            result("sparse", 0.05, [4, 5, 6], [1.0, 1.1, 1.2]),
+        ),
+    )
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    """A stand-in for the tasks: one of them can be drawn."""
+    tasks = {
+        "field": SimpleNamespace(
+            draw=lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3)), position=lambda obs: obs[..., :2]
+        ),
+        "blind": SimpleNamespace(draw=None, position=None),
+    }
+    module = ModuleType("rci.tasks")
+    module.TASKS = tasks  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rci.tasks", module)
+    return tasks
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and text; complains where tags do not close in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "link", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self.open[-1:] != ["style"] else ""
+
+
+def read(path: Path) -> Reader:
+    reader = Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    assert reader.open == []
+    return reader
+
+
+@pytest.mark.usefixtures("world")
+def test_the_page_has_every_section_and_number(full: ReportInput, tmp_path: Path) -> None:
+    path = write_report(full, tmp_path / "report")
+    assert path == tmp_path / "report" / "index.html"
+    text = read(path).text.replace("\u2060", "")
+    for expected in (
+        *SECTIONS,
+        "What was run",
+        "STOP & go",
+        "rci run field --seed 3",
+        "learn.updates",
+        "1 h 2 min",
+        "With a budget of 0.05, rci violated in 3.0% of 300 evaluation episodes (1.0–5.0%) at a mean return of 1.02.",
+        "The budget was kept.",
+        "Over 2 budgets: 1 kept, 1 not kept, 0 too close to tell.",
+        "reward-only 61.0% (59.0–63.0%) at 1.50",
+        "1.020 ± 0.012",  # standard deviation 0.02 over three seeds
+        "0.510 ± 0.006",
+        "93.1%",
+        "0.710",
+        "62.5%",  # five of eight episodes stopped
+        "random",
+    ):
+        assert expected in text
+
+
+@pytest.mark.usefixtures("world")
+def test_the_page_needs_nothing_from_outside(full: ReportInput, tmp_path: Path) -> None:
+    reader = read(write_report(full, tmp_path))
+    for tag, attributes in reader.tags:
+        assert tag not in ("script", "iframe", "object", "embed")
+        for name in ("src", "href", "srcset", "action", "poster"):
+            value = attributes.get(name) or "#"
+            assert value.startswith(("data:", "#")), (tag, value)
+    page_source = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "http://" not in page_source
+    assert "https://" not in page_source
+    assert not re.search(r"@import|url\(", page_source)
+
+
+@pytest.mark.usefixtures("world")
+def test_the_page_is_accessible_and_fits_a_phone(full: ReportInput, tmp_path: Path) -> None:
+    reader = read(write_report(full, tmp_path))
+    images = [attributes for tag, attributes in reader.tags if tag == "img"]
+    assert len(images) >= 12
+    assert all(len(image["alt"] or "") > 20 for image in images)
+    assert all(attributes.get("scope") in ("col", "row") for tag, attributes in reader.tags if tag == "th")
+    tables = [tag for tag, _ in reader.tags if tag in ("table", "caption", "thead")]
+    assert tables.count("table") == tables.count("caption") == tables.count("thead")
+    assert ("html", {"lang": "en"}) in reader.tags
+    assert any(attributes.get("name") == "viewport" for _, attributes in reader.tags)
+    source = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in source
+    targets = {attributes.get("id") for _, attributes in reader.tags}
+    links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
+    assert all((link or "")[1:] in targets for link in links)
+
+
+@pytest.mark.usefixtures("world")
+def test_figures_are_files_as_well(full: ReportInput, tmp_path: Path) -> None:
+    reader = read(write_report(full, tmp_path))
+    sources = [attributes["src"] or "" for tag, attributes in reader.tags if tag == "img"]
+    inside = {base64.b64decode(source.split(",", 1)[1]) for source in sources}
+    assert inside == {path.read_bytes() for path in (tmp_path / "figures").glob("*.svg")}
+    listed = json.loads((tmp_path / "summary.json").read_text())["figures"]
+    assert sorted(listed) == sorted(f"figures/{path.name}" for path in (tmp_path / "figures").iterdir())
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".svg", ".png"}
+
+
+@pytest.mark.usefixtures("world")
+def test_the_summary_holds_the_numbers(full: ReportInput, tmp_path: Path) -> None:
+    write_report(full, tmp_path)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    first = summary["results"][0]
+    assert (first["method"], first["budget"], first["violation_rate"]) == ("reward-only", None, 0.61)
+    rci = next(entry for entry in summary["results"] if entry["method"] == "rci")
+    assert rci["violation_low"] == pytest.approx(0.01)
+    assert rci["mean_return"] == pytest.approx(1.02)
+    assert rci["return_error"] == pytest.approx(0.02 / math.sqrt(3))
+    assert rci["multiplier"] == 2.0
+    assert summary["dataset"]["stopped"] == 5
+    assert [entry["return_equivalent"] for entry in summary["costs"]] == [True, False, True]
+    assert summary["settings"]["learn"]["budgets"] == [0.05, 0.2]
+
+
+@pytest.mark.usefixtures("world")
+def test_the_same_report_gives_the_same_bytes(full: ReportInput, tmp_path: Path) -> None:
+    contents = []
+    for name in ("first", "second"):
+        write_report(full, tmp_path / name)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        contents.append({str(path.relative_to(tmp_path / name)): path.read_bytes() for path in files})
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.usefixtures("world")
+def test_names_are_escaped(full: ReportInput, tmp_path: Path) -> None:
+    evil = '<script>alert("&")</script>'
+    report = replace(
+        full,
+        title=evil,
+        command=evil,
+        settings={evil: evil},
+        versions={evil: evil},
+        episodes=replace(full.episodes, sources=(evil, "random")),
+        costs={evil: full.costs["rci"]},
+        results=(result(evil, 0.05, [1], [1.0], full.episodes),),
+    )
+    reader = read(write_report(report, tmp_path))
+    assert "script" not in {tag for tag, _ in reader.tags}
+    assert reader.text.count(evil) >= 6
+    assert (tmp_path / "figures" / "paths-01-script-alert-script.svg").is_file()
+
+
+def test_tasks_that_cannot_be_drawn_have_no_paths(
+    full: ReportInput, world: dict[str, object], tmp_path: Path
+) -> None:
+    for task in ("blind", "of-a-user"):
+        text = read(write_report(replace(full, task=task), tmp_path / task)).text
+        assert "Where the policies go" not in text
+        assert not list((tmp_path / task / "figures").glob("paths-*"))
+
+
+@pytest.mark.usefixtures("world")
+def test_the_least_that_a_report_can_hold(full: ReportInput, tmp_path: Path) -> None:
+    bare = replace(full, settings={}, versions={}, timings={}, costs={}, risk=None, results=())
+    text = read(write_report(bare, tmp_path)).text
+    assert "No policy was evaluated." in text
+    assert "Safety against return" not in text
+    assert "What was recorded" in text
+
+
+@pytest.mark.usefixtures("world")
+@pytest.mark.parametrize("info", [{}, {"quality": None, "calibration": []}, {"held_out_loss": [0.2]}])
+def test_a_redistributor_may_say_little_about_itself(
+    full: ReportInput, info: dict[str, object], tmp_path: Path
+) -> None:
+    costs = {"rci": replace(full.costs["rci"], info=info)}
+    text = read(write_report(replace(full, costs=costs), tmp_path)).text
+    assert "return-equivalent" in text
+    assert "held-out accuracy" not in text
+
+
+@pytest.mark.usefixtures("world")
+def test_one_seed_no_violation_no_budget(full: ReportInput, tmp_path: Path) -> None:
+    single = replace(full, results=(result("reward-only", math.inf, [0], [-3.5]),))
+    text = read(write_report(single, tmp_path)).text.replace("\u2060", "")
+    assert (
+        "reward-only violated in 0.0% of 100 evaluation episodes (0.0–2.0%) at a mean return of −3.50."
+        in text
+    )
+    assert "One seed alone has no standard error." in text
+    assert not (tmp_path / "figures" / "budgets.svg").exists()
+    [entry] = json.loads((tmp_path / "summary.json").read_text())["results"]
+    assert entry["return_error"] is None
+
+
+def test_undecided_budget(full: ReportInput) -> None:
+    report = replace(full, results=(result("rci", 0.05, [4], [1.0]),))
+    assert headline(report)[1] == "Whether the budget was kept, this many episodes cannot tell."
+
+
+def test_a_killed_writer_leaves_the_old_file(
+    full: ReportInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "index.html"
+    path.write_text("old")
+
+    def fail(*_: object) -> None:
+        raise OSError("gone")
+
+    monkeypatch.setattr(page.os, "replace", fail)
+    with pytest.raises(RciError, match=r"cannot write the report to .*index\.html"):
+        page._write_whole(path, b"new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.usefixtures("world")
+def test_a_folder_that_is_a_file_is_refused(full: ReportInput, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(RciError, match="cannot write the report"):
+        write_report(full, tmp_path / "taken")
+
+
+def test_parts_of_different_runs_are_refused(full: ReportInput) -> None:
+    other = Labels(np.array([-1]), np.zeros(1), np.array([6]), "")
+    with pytest.raises(RciError, match="labels of this report belong to other episodes"):
+        replace(full, labels=other)
+    with pytest.raises(RciError, match="risk must have one number"):
+        replace(full, risk=np.zeros(3))
+    with pytest.raises(RciError, match="has no scores"):
+        MethodResult("rci", 0.1, (), (0.0, 1.0))
+    with pytest.raises(RciError, match="two shares in order"):
+        MethodResult("rci", 0.1, (scores_of(1, 1.0),), (0.5, 0.2))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1.2345, "1.23"),
+        (-0.5, "−0.500"),
+        (60.0, "60.0"),
+        (12345.6, "12,346"),
+        (3.3e-16, "3.3e-16"),
+        (math.inf, "∞"),
+        (math.nan, "–"),
+        (None, "–"),
+    ],
+)
+def test_numbers_as_people_read_them(value: float | None, text: str) -> None:
+    assert number(value) == text
+
+
+def test_columns_have_one_number_of_decimals() -> None:
+    assert [column_places(v) for v in ([1.5, 0.2], [-42.0], [12345.0], [0.004], [0.0])] == [3, 2, 0, 6, 3]
+    assert (budget_text(math.inf), budget_text(0.05)) == ("none", "0.05")
+
+
+def test_every_marker_has_its_mark_in_tables() -> None:
+    assert {look.marker for look in (*LOOKS.values(), *OTHERS)} == set(MARKS)
