@@ -109,7 +109,9 @@ def test_more_unknown_methods_than_looks() -> None:
 
 def test_spread_by_hand() -> None:
     np.testing.assert_allclose(outcome_figures.spread(np.array([0.5, 0.5]), 0.2), [0.4, 0.6])
-    np.testing.assert_allclose(outcome_figures.spread(np.array([0.9, 0.1, 0.2]), 0.3), [0.9, 0.0, 0.3])
+    np.testing.assert_allclose(
+        outcome_figures.spread(np.array([0.9, 0.1, 0.2]), 0.3), [0.9, 0.0, 0.3], atol=1e-12
+    )
     np.testing.assert_allclose(outcome_figures.spread(np.array([0.7]), 0.2), [0.7])
 
 

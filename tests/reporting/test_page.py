@@ -3,6 +3,8 @@ import json
 import math
 import re
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
-from rci.reporting import page
+from rci.reporting import figures, page
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.markup import MARKS
 from rci.reporting.page import write_report
@@ -101,8 +103,8 @@ def full() -> ReportInput:
     )
 
 
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+@pytest.fixture(scope="module", autouse=True)
+def world() -> Iterator[None]:
     """A stand-in for the tasks: one of them can be drawn."""
     tasks = {
         "field": SimpleNamespace(
@@ -112,8 +114,15 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     }
     module = ModuleType("rci.tasks")
     module.TASKS = tasks  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "rci.tasks", module)
-    return tasks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "rci.tasks", module)
+        yield
+
+
+@pytest.fixture(scope="module")
+def written(full: ReportInput, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the full report."""
+    return write_report(full, tmp_path_factory.mktemp("runs") / "demo" / "report").parent
 
 
 class Reader(HTMLParser):
@@ -147,18 +156,15 @@ def read(path: Path) -> Reader:
     return reader
 
 
-@pytest.mark.usefixtures("world")
-def test_the_page_has_every_section_and_number(full: ReportInput, tmp_path: Path) -> None:
-    path = write_report(full, tmp_path / "report")
-    assert path == tmp_path / "report" / "index.html"
-    text = read(path).text.replace("\u2060", "")
+def test_the_page_has_every_section_and_number(written: Path) -> None:
+    text = read(written / "index.html").text.replace("\u2060", "")
     for expected in (
         *SECTIONS,
         "What was run",
         "STOP & go",
         "rci run field --seed 3",
         "learn.updates",
-        "1 h 2 min",
+        "1 h 1 min",
         "With a budget of 0.05, rci violated in 3.0% of 300 evaluation episodes (1.0–5.0%) at a mean return of 1.02.",
         "The budget was kept.",
         "Over 2 budgets: 1 kept, 1 not kept, 0 too close to tell.",
@@ -173,23 +179,21 @@ def test_the_page_has_every_section_and_number(full: ReportInput, tmp_path: Path
         assert expected in text
 
 
-@pytest.mark.usefixtures("world")
-def test_the_page_needs_nothing_from_outside(full: ReportInput, tmp_path: Path) -> None:
-    reader = read(write_report(full, tmp_path))
+def test_the_page_needs_nothing_from_outside(written: Path) -> None:
+    reader = read(written / "index.html")
     for tag, attributes in reader.tags:
         assert tag not in ("script", "iframe", "object", "embed")
         for name in ("src", "href", "srcset", "action", "poster"):
             value = attributes.get(name) or "#"
             assert value.startswith(("data:", "#")), (tag, value)
-    page_source = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page_source = (written / "index.html").read_text(encoding="utf-8")
     assert "http://" not in page_source
     assert "https://" not in page_source
     assert not re.search(r"@import|url\(", page_source)
 
 
-@pytest.mark.usefixtures("world")
-def test_the_page_is_accessible_and_fits_a_phone(full: ReportInput, tmp_path: Path) -> None:
-    reader = read(write_report(full, tmp_path))
+def test_the_page_is_accessible_and_fits_a_phone(written: Path) -> None:
+    reader = read(written / "index.html")
     images = [attributes for tag, attributes in reader.tags if tag == "img"]
     assert len(images) >= 12
     assert all(len(image["alt"] or "") > 20 for image in images)
@@ -198,28 +202,25 @@ def test_the_page_is_accessible_and_fits_a_phone(full: ReportInput, tmp_path: Pa
     assert tables.count("table") == tables.count("caption") == tables.count("thead")
     assert ("html", {"lang": "en"}) in reader.tags
     assert any(attributes.get("name") == "viewport" for _, attributes in reader.tags)
-    source = (tmp_path / "index.html").read_text(encoding="utf-8")
+    source = (written / "index.html").read_text(encoding="utf-8")
     assert "prefers-color-scheme: dark" in source
     targets = {attributes.get("id") for _, attributes in reader.tags}
     links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
     assert all((link or "")[1:] in targets for link in links)
 
 
-@pytest.mark.usefixtures("world")
-def test_figures_are_files_as_well(full: ReportInput, tmp_path: Path) -> None:
-    reader = read(write_report(full, tmp_path))
+def test_figures_are_files_as_well(written: Path) -> None:
+    reader = read(written / "index.html")
     sources = [attributes["src"] or "" for tag, attributes in reader.tags if tag == "img"]
     inside = {base64.b64decode(source.split(",", 1)[1]) for source in sources}
-    assert inside == {path.read_bytes() for path in (tmp_path / "figures").glob("*.svg")}
-    listed = json.loads((tmp_path / "summary.json").read_text())["figures"]
-    assert sorted(listed) == sorted(f"figures/{path.name}" for path in (tmp_path / "figures").iterdir())
-    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".svg", ".png"}
+    assert inside == {path.read_bytes() for path in (written / "figures").glob("*.svg")}
+    listed = json.loads((written / "summary.json").read_text())["figures"]
+    assert sorted(listed) == sorted(f"figures/{path.name}" for path in (written / "figures").iterdir())
+    assert {path.suffix for path in (written / "figures").iterdir()} == {".svg", ".png"}
 
 
-@pytest.mark.usefixtures("world")
-def test_the_summary_holds_the_numbers(full: ReportInput, tmp_path: Path) -> None:
-    write_report(full, tmp_path)
-    summary = json.loads((tmp_path / "summary.json").read_text())
+def test_the_summary_holds_the_numbers(written: Path) -> None:
+    summary = json.loads((written / "summary.json").read_text())
     first = summary["results"][0]
     assert (first["method"], first["budget"], first["violation_rate"]) == ("reward-only", None, 0.61)
     rci = next(entry for entry in summary["results"] if entry["method"] == "rci")
@@ -232,17 +233,15 @@ def test_the_summary_holds_the_numbers(full: ReportInput, tmp_path: Path) -> Non
     assert summary["settings"]["learn"]["budgets"] == [0.05, 0.2]
 
 
-@pytest.mark.usefixtures("world")
-def test_the_same_report_gives_the_same_bytes(full: ReportInput, tmp_path: Path) -> None:
-    contents = []
-    for name in ("first", "second"):
-        write_report(full, tmp_path / name)
-        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
-        contents.append({str(path.relative_to(tmp_path / name)): path.read_bytes() for path in files})
-    assert contents[0] == contents[1]
+def test_the_same_report_gives_the_same_bytes(full: ReportInput, written: Path, tmp_path: Path) -> None:
+    write_report(full, tmp_path)
+    first, second = (
+        {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in (written, tmp_path)
+    )
+    assert first == second
 
 
-@pytest.mark.usefixtures("world")
 def test_names_are_escaped(full: ReportInput, tmp_path: Path) -> None:
     evil = '<script>alert("&")</script>'
     report = replace(
@@ -261,16 +260,13 @@ def test_names_are_escaped(full: ReportInput, tmp_path: Path) -> None:
     assert (tmp_path / "figures" / "paths-01-script-alert-script.svg").is_file()
 
 
-def test_tasks_that_cannot_be_drawn_have_no_paths(
-    full: ReportInput, world: dict[str, object], tmp_path: Path
-) -> None:
-    for task in ("blind", "of-a-user"):
-        text = read(write_report(replace(full, task=task), tmp_path / task)).text
-        assert "Where the policies go" not in text
-        assert not list((tmp_path / task / "figures").glob("paths-*"))
+@pytest.mark.parametrize("task", ["blind", "of-a-user"])
+def test_tasks_that_cannot_be_drawn_have_no_paths(full: ReportInput, task: str) -> None:
+    report = replace(full, task=task)
+    assert figures.path_pictures(report) == []
+    assert "Where the policies go" not in page.page(report, defaultdict(list))
 
 
-@pytest.mark.usefixtures("world")
 def test_the_least_that_a_report_can_hold(full: ReportInput, tmp_path: Path) -> None:
     bare = replace(full, settings={}, versions={}, timings={}, costs={}, risk=None, results=())
     text = read(write_report(bare, tmp_path)).text
@@ -279,18 +275,19 @@ def test_the_least_that_a_report_can_hold(full: ReportInput, tmp_path: Path) -> 
     assert "What was recorded" in text
 
 
-@pytest.mark.usefixtures("world")
-@pytest.mark.parametrize("info", [{}, {"quality": None, "calibration": []}, {"held_out_loss": [0.2]}])
+@pytest.mark.parametrize(
+    ("info", "expected"), [({}, 0), ({"quality": None, "calibration": []}, 0), ({"held_out_loss": [0.2]}, 1)]
+)
 def test_a_redistributor_may_say_little_about_itself(
-    full: ReportInput, info: dict[str, object], tmp_path: Path
+    full: ReportInput, info: dict[str, object], expected: int
 ) -> None:
-    costs = {"rci": replace(full.costs["rci"], info=info)}
-    text = read(write_report(replace(full, costs=costs), tmp_path)).text
-    assert "return-equivalent" in text
-    assert "held-out accuracy" not in text
+    report = replace(full, costs={"rci": replace(full.costs["rci"], info=info)})
+    assert len(figures.redistributor_pictures(report)) == expected
+    source = page.page(report, defaultdict(list))
+    assert "return-equivalent" in source
+    assert "held-out accuracy" not in source
 
 
-@pytest.mark.usefixtures("world")
 def test_one_seed_no_violation_no_budget(full: ReportInput, tmp_path: Path) -> None:
     single = replace(full, results=(result("reward-only", math.inf, [0], [-3.5]),))
     text = read(write_report(single, tmp_path)).text.replace("\u2060", "")
@@ -325,7 +322,6 @@ def test_a_killed_writer_leaves_the_old_file(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.usefixtures("world")
 def test_a_folder_that_is_a_file_is_refused(full: ReportInput, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(RciError, match="cannot write the report"):

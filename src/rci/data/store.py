@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
         temporary.mkdir()
         for name, array in arrays.items():
             with open(temporary / f"{name}.npy", "wb") as file:
-                np.save(file, array, allow_pickle=False)
+                _write_array(file, array)
                 _sync(file)
         with open(temporary / "manifest.json", "w", encoding="utf-8") as file:
             file.write(manifest)
@@ -142,6 +143,11 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 def _versions() -> dict[str, str]:
     return {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
+
+
+def _write_array(file: Any, array: Array) -> None:
+    """Like np.save, but through `write`: np.save's fast path hides why the system refused, such as a full disk."""
+    np.lib.format.write_array(SimpleNamespace(write=file.write), array, allow_pickle=False)
 
 
 def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -> Array:

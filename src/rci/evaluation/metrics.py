@@ -14,7 +14,7 @@ from rci.data.types import Episodes, Oracle, Scores
 from rci.tasks import get, make_vec, observe_truth
 from rci.tasks.rollout import record
 
-BATCH = 256  # worlds that run at once; episode i is the same in any batch
+BATCH = 1000  # worlds that run at once; episode i is the same in any batch
 
 
 def evaluate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -103,7 +103,7 @@ def restore_policy(policy: Policy) -> Policy:
     behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
     blank = jax.eval_shape(partial(_blank_actor, learner, entry.hyper()), behaviour)
     actor = from_arrays(blank, policy.model.arrays)
-    return replace(policy, step=_step(learner, actor))
+    return replace(policy, step=_step(policy.model.method, config, actor))
 
 
 def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Schedule]:
@@ -143,15 +143,24 @@ def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
     return learner.policy(learner.init(jax.random.key(0), batch, hyper), behaviour, hyper)
 
 
-def _step(learner: Learner, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
+def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
     """The policy as a pure function of numpy arrays. It has no memory: what comes in goes out."""
+    act = _compiled_act(method, config)
+
+    def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        return np.asarray(act(seed, actor, obs)), memory
+
+    return step
+
+
+@lru_cache(maxsize=8)
+def _compiled_act(method: str, config: Any) -> Callable:
+    """Compiled once for all policies of a kind."""
+    learner = LEARNERS[method].make(config)
 
     @jax.jit
     def act(seed: int, actor: Any, obs: jax.Array) -> jax.Array:
         scaling = actor.behaviour.scaling
         return scaling.decode_action(learner.act(jax.random.key(seed), actor, scaling.obs(obs)))
 
-    def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
-        return np.asarray(act(seed, actor, obs)), memory
-
-    return step
+    return act

@@ -235,7 +235,9 @@ def make(config: Config) -> Learner:
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
         estimate = expected_cost(online, batch, state.multiplier, hyper)
         multiplier = update_multiplier(state.multiplier, estimate, hyper.threshold, hyper.multiplier_rate)
-        return State(online, slow, optimiser, multiplier), Info(parts[0], parts[1], parts[2], estimate, multiplier)
+        return State(online, slow, optimiser, multiplier), Info(
+            parts[0], parts[1], parts[2], estimate, multiplier
+        )
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:
         return Actor(state.online, behaviour, state.multiplier, jax.tree.map(jnp.asarray, hyper))

@@ -10,7 +10,7 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.data.types import Transitions
-from rci.nets.dense import Normaliser, normaliser
+from rci.nets.dense import Normaliser, normaliser, rows_of
 
 
 class Scaling(NamedTuple):
@@ -22,11 +22,12 @@ class Scaling(NamedTuple):
 
     def encode_action(self, action: jax.Array) -> jax.Array:
         """The range seen in the data becomes [-1, 1]."""
-        return (action - self.action_centre) / jnp.where(self.action_reach > 0, self.action_reach, 1.0)
+        reach = jnp.where(self.action_reach > 0, self.action_reach, 1.0)
+        return (action - rows_of(self.action_centre, action)) / rows_of(reach, action)
 
     def decode_action(self, action: jax.Array) -> jax.Array:
         """[-1, 1] becomes the range seen in the data."""
-        return self.action_centre + self.action_reach * action
+        return rows_of(self.action_centre, action) + rows_of(self.action_reach, action) * action
 
 
 class Dataset(NamedTuple):

@@ -9,6 +9,17 @@ import jax
 import jax.numpy as jnp
 
 
+def rows_of(vector: jax.Array, like: jax.Array) -> jax.Array:
+    """[features] -> the shape of `like`, every row the same. Explicit, because silent promotion hides mistakes."""
+    return jnp.broadcast_to(vector, like.shape)
+
+
+def affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
+    """x @ weight + bias on the last axis."""
+    product = x @ weight
+    return product + rows_of(bias, product)
+
+
 class Mlp(eqx.Module):
     """Affine maps with ReLU between them. Input [..., sizes[0]], output [..., sizes[-1]]."""
 
@@ -22,8 +33,8 @@ class Mlp(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
-            x = jax.nn.relu(x @ weight + bias)
-        return x @ self.weights[-1] + self.biases[-1]
+            x = jax.nn.relu(affine(x, weight, bias))
+        return affine(x, self.weights[-1], self.biases[-1])
 
 
 class PairMlp(eqx.Module):
@@ -46,7 +57,7 @@ class PairMlp(eqx.Module):
         self.rest = Mlp(rest_key, sizes)
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
-        from_obs = obs @ self.obs_weight + self.bias
+        from_obs = affine(obs, self.obs_weight, self.bias)
         if action.ndim > obs.ndim:
             from_obs = from_obs[..., None, :]
         return self.rest(jax.nn.relu(from_obs + action @ self.action_weight))
@@ -59,7 +70,7 @@ class Normaliser(eqx.Module):
     scale: jax.Array
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        return (x - self.mean) / self.scale
+        return (x - rows_of(self.mean, x)) / rows_of(self.scale, x)
 
 
 def normaliser(mean: jax.Array, deviation: jax.Array) -> Normaliser:

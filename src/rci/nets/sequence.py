@@ -8,6 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from rci.nets.dense import affine
+
 
 class Lstm(eqx.Module):
     """A long short-term memory layer. Input [B, T, features], output the hidden state at every step [B, T, H].
@@ -29,7 +31,7 @@ class Lstm(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         # The input's share of the gates needs no recurrence: one matrix product for all steps.
-        gates = jnp.swapaxes(x @ self.input_weight + self.bias, 0, 1)
+        gates = jnp.swapaxes(affine(x, self.input_weight, self.bias), 0, 1)
         empty = jnp.zeros((x.shape[0], self.hidden_weight.shape[0]))
 
         def advance(carry: tuple[jax.Array, jax.Array], gate: jax.Array) -> tuple[Any, jax.Array]:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import optax
 
 from rci.data.batch import Sequences
-from rci.nets.dense import Mlp, Normaliser, normaliser
+from rci.nets.dense import Mlp, Normaliser, normaliser, rows_of
 from rci.nets.sequence import Lstm
 from rci.redistribution.base import Redistributor, predict_with
 
@@ -128,5 +128,5 @@ def make(config: Config) -> Redistributor:
 def _statistics(features: jax.Array, mask: jax.Array) -> Normaliser:
     count = mask.sum()
     mean = jnp.sum(features * mask[..., None], (0, 1)) / count
-    square = jnp.sum((features - mean) ** 2 * mask[..., None], (0, 1)) / count
+    square = jnp.sum((features - rows_of(mean, features)) ** 2 * mask[..., None], (0, 1)) / count
     return normaliser(mean, jnp.sqrt(square))

@@ -46,6 +46,7 @@ def render(name: str, alt: str, caption: str, build: Callable[[], Figure]) -> Pi
         figure = build()
         svg, png = io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        figure.set_layout_engine("none")  # the parts have found their places: no need to look again
         figure.savefig(png, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
     return Picture(name, alt, caption, svg.getvalue(), png.getvalue())
 

@@ -46,6 +46,10 @@ def write_report(report: ReportInput, folder: Path) -> Path:
 
     Files appear whole or not at all, the page last; the same report gives the same bytes.
     """
+    try:
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RciError(f"cannot write the report to {folder}: {error.strerror or error}.") from error
     pictures = {
         "results": figures.result_pictures(report),
         "trade-off": figures.trade_off_pictures(report),
@@ -285,7 +289,6 @@ def _write_whole(path: Path, content: bytes) -> None:
     """Write a file under another name and rename it, so that a killed writer leaves no half file."""
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()

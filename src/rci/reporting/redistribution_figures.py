@@ -113,8 +113,10 @@ def _bars(axes: Axes, values: Array, color: str) -> None:
 
 def _running_sum(axes: Axes, method: str, cost: Array, risk: Array, look: Look) -> None:
     """The cost so far, which is what the model expects of the episode, beside the exact chance of a violation."""
-    axes.plot(np.cumsum(cost), color=look.color, label=f"{method} so far")
+    total = np.cumsum(cost)
+    axes.plot(total, color=look.color, label=f"{method} so far")
     axes.plot(risk, color=INK, linewidth=0.9, linestyle=(0, (3, 1.5)), label="exact risk")
+    axes.set_ylim(min(0.0, float(total.min())) - 0.06, max(1.0, float(total.max())) + 0.06)
     axes.set_ylabel("sum, risk")
     axes.grid(axis="y")
     axes.legend(loc="best", fontsize=7.5, handlelength=1.5, borderaxespad=0.2)

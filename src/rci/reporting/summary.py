@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rci.data.record import Array
 from rci.data.types import StepCosts
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.palette import Look, looks
@@ -127,7 +128,7 @@ def source_rows(report: ReportInput) -> list[SourceRow]:
     return rows
 
 
-def recorded_returns(report: ReportInput) -> np.ndarray:
+def recorded_returns(report: ReportInput) -> Array:
     """The return of each recorded episode, stops ignored."""
     return np.add.reduceat(report.episodes.reward.astype(np.float64), report.episodes.step_offset[:-1])
 

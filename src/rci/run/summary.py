@@ -12,8 +12,7 @@ import numpy as np
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
-from rci.data.record import Array
-from rci.data.types import Episodes, Labels, Scores, StepCosts, kept_rows
+from rci.data.types import Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, entries, read_timings, redistributor_settings, write_json
@@ -58,7 +57,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             oracle=store.read(oracle_of(out / "episodes"), "oracle"),
             labels=labels,
             costs=read_costs(config, out),
-            risk=None if risk is None else exact_step_risk(risk(episodes), episodes, labels),
+            risk=None if risk is None else risk(episodes)[kept_rows(episodes, labels)],
             results=tuple(results),
         ),
         out / "report",
@@ -83,15 +82,6 @@ def read_costs(config: RunConfig, out: Path) -> dict[str, StepCosts]:
         )
         for method in methods
     }
-
-
-def exact_step_risk(risk: Array, episodes: Episodes, labels: Labels) -> Array:
-    """How much each kept step raised the exact chance of a violation; the first one carries what was there."""
-    kept = risk[kept_rows(episodes, labels)]
-    first = np.cumsum(labels.kept_lengths) - labels.kept_lengths
-    before = np.concatenate([[0.0], kept[:-1]])
-    before[first] = 0.0
-    return kept - before
 
 
 def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str, Any]]:

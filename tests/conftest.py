@@ -1,0 +1,45 @@
+"""Strict arithmetic for every test, and small data to share."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# Compiled code is kept for the length of one test session only: tests must pass from a cold start.
+_CACHE = tempfile.TemporaryDirectory(prefix="rci-test-cache-")
+os.environ["RCI_CACHE"] = _CACHE.name
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE.name, "compiled")
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+os.environ["JAX_DEBUG_KEY_REUSE"] = "1"
+
+import numpy as np
+import pytest
+
+from rci.collection import collect
+from rci.data.types import Episodes, Labels
+from rci.labeling import label
+
+
+@pytest.fixture(scope="session")
+def point_episodes() -> Episodes:
+    return collect("point", 60, "mixed", seed=3)[0]
+
+
+@pytest.fixture(scope="session")
+def point_labels(point_episodes: Episodes) -> Labels:
+    return label(point_episodes, "point")
+
+
+def ragged(lengths: list[int], seed: int = 0, obs_size: int = 3, action_size: int = 2) -> Episodes:
+    """Random episodes of the given lengths."""
+    rng = np.random.default_rng(seed)
+    steps, count = sum(lengths), len(lengths)
+    return Episodes(
+        obs=rng.normal(size=(steps + count, obs_size)).astype(np.float32),
+        action=rng.uniform(-1, 1, (steps, action_size)).astype(np.float32),
+        reward=rng.normal(size=steps).astype(np.float32),
+        lengths=np.array(lengths),
+        terminated=rng.random(count) < 0.5,
+        truncated=np.zeros(count, bool),
+    )
