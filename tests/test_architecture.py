@@ -18,7 +18,7 @@ ALLOWED = {
     "data": set(),
     "nets": {"data"},
     "tasks": {"data"},
-    **{stage: GROUND for stage in STAGES},
+    **dict.fromkeys(STAGES, GROUND),
     "run": GROUND | STAGES | {""},
     "": GROUND | STAGES,  # the facade rci/__init__.py
 }

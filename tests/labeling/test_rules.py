@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from conftest import ragged
+
+from rci.collection import collect
+from rci.data.errors import RciError
+from rci.labeling import label
+from rci.labeling.rules import read_stops
+
+
+def test_the_rule_finds_the_first_unsafe_transition():
+    episodes, oracle = collect("point", 40, "mixed", seed=2)
+    labels = label(episodes, "point")
+    assert np.array_equal(labels.stop_index, oracle.first_unsafe())
+    assert 0 < labels.stopped.sum() < 40
+
+
+def test_callables_and_sequences():
+    episodes = ragged([3, 2, 4])
+    assert label(episodes, lambda e: 1 if len(e.action) > 2 else None).stop_index.tolist() == [1, -1, 1]
+    assert label(episodes, [None, 1, -1]).stop_index.tolist() == [-1, 1, -1]
+    assert label(episodes, np.array([0, -1, 3])).cost.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labeler", "message"),
+    [
+        ("poin", "unknown task 'poin'. Did you mean 'point'"),
+        ([1, 2], "3 episodes, but 2 stop indices"),
+        ([1.5, 0, 0], "episode 0 must be a whole number or None, got 1.5"),
+        (lambda e: "now", "episode 0 must be a whole number or None, got 'now'"),
+        ([3, -1, -1], "stop index must be -1"),
+    ],
+)
+def test_bad_labelers(labeler, message):
+    with pytest.raises(RciError, match=message):
+        label(ragged([3, 2, 4]), labeler)
+
+
+def test_stops_from_files(tmp_path):
+    (tmp_path / "a.csv").write_text("episode,stop_index,who\n2,3,ann\n0,,ann\n")
+    (tmp_path / "a.jsonl").write_text('{"episode": 2, "stop_index": 3}\n{"episode": 0, "stop_index": null}\n')
+    for name in ("a.csv", "a.jsonl"):
+        assert read_stops(tmp_path / name, 4) == [-1, -1, 3, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "episode,stop\n1,2\n", "line 2: needs `episode` and `stop_index`"),
+        ("a.csv", "episode,stop_index\n9,2\n", "line 2: episode must be 0 to 3, got 9"),
+        ("a.csv", "episode,stop_index\n1,2\n1,3\n", "line 3: episode 1 is labelled twice"),
+        ("a.csv", "episode,stop_index\n1,soon\n", "line 2: stop_index must be a whole number, got 'soon'"),
+        ("a.jsonl", "{", "line 1 is not JSON"),
+        ("a.jsonl", "3", "line 1 must be a JSON object"),
+        ("a.jsonl", '{"episode": 1.5, "stop_index": 0}', "episode must be a whole number, got 1.5"),
+        ("a.xml", "", "not from a.xml"),
+    ],
+)
+def test_bad_files(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RciError, match=message):
+        read_stops(tmp_path / name, 4)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(RciError, match="there is no file"):
+        read_stops(tmp_path / "none.csv", 4)
