@@ -9,12 +9,13 @@ measured against the truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from rci.data.errors import RciError
@@ -188,10 +189,11 @@ def risk(episodes: Episodes) -> Array:
     return np.where(seen > before[episode], 1.0, result)
 
 
-def violation_chance(thrust: Callable[[Array, Array], Array], horizon: int) -> Any:
+def violation_chance(thrust: Callable[[Array, Array], Array], horizon: int) -> Iterator[tuple[int, Array]]:
     """Yield (steps left, chance of entering the hazard from every state), from 0 steps left upwards.
 
-    States are a matrix: rows are (x, vx), columns (y, vy), because the two axes move independently.
+    States are a matrix: rows are (x, vx), columns (y, vy). Each axis has three answers to its thruster, so every
+    state has nine successors, and one step of the recursion is one product with a sparse matrix.
     """
     x, vx = _axis_states(0)
     y, vy = _axis_states(1)
@@ -199,21 +201,22 @@ def violation_chance(thrust: Callable[[Array, Array], Array], horizon: int) -> A
     position = np.stack(np.broadcast_arrays(x[:, None], y[None, :]), -1)
     velocity = np.stack(np.broadcast_arrays(vx[:, None], vy[None, :]), -1)
     chance = thrust(position, velocity)
+    joint = chance[..., 0, :, None] * chance[..., 1, None, :]  # [rows, columns, 3, 3]
+    after_x, after_y = (
+        np.stack([_next_state(axis, *_axis_states(axis), notch) for notch in (-1, 0, 1)], -1) for axis in (0, 1)
+    )
+    successor = after_x[:, None, :, None] * shape[1] + after_y[None, :, None, :]
+    states = shape[0] * shape[1]
+    transition = csr_array(
+        (joint.ravel(), successor.ravel(), np.arange(0, 9 * states + 1, 9)), shape=(states, states)
+    )
     inside = np.hypot(*np.moveaxis(position - HAZARD, -1, 0)) <= HAZARD_RADIUS
     arrived = goal_distance(position) <= GOAL_RADIUS
-    after_x = [_next_state(0, x, vx, notch) for notch in (-1, 0, 1)]
-    after_y = [_next_state(1, y, vy, notch) for notch in (-1, 0, 1)]
     value = np.zeros(shape)
     for left in range(horizon + 1):
         yield left, value
-        entered = np.where(
-            inside, 1.0, np.where(arrived, 0.0, value)
-        )  # what it is worth to arrive in a state
-        value = np.zeros(shape)
-        for i, rows in enumerate(after_x):
-            reached = entered[rows]
-            for j, columns in enumerate(after_y):
-                value += chance[..., 0, i] * chance[..., 1, j] * reached[:, columns]
+        entered = np.where(inside, 1.0, np.where(arrived, 0.0, value))  # what it is worth to arrive in a state
+        value = (transition @ entered.ravel()).reshape(shape)
 
 
 def _axis_states(axis: int) -> tuple[Array, Array]:

@@ -1,0 +1,95 @@
+"""The exam that every redistributor sits. A new method is examined as soon as it is in REDISTRIBUTORS."""
+
+import numpy as np
+import pytest
+
+from rci.data import store
+from rci.data.errors import RciError
+from rci.data.types import Episodes, Labels
+from rci.redistribution import REDISTRIBUTORS, redistribute
+
+QUICK = {"epochs": 2}
+
+
+@pytest.fixture(params=sorted(REDISTRIBUTORS))
+def method(request):
+    return request.param
+
+
+def test_one_cost_per_kept_step_and_exact_sums(method, point_episodes, point_labels):
+    costs = redistribute(point_episodes, point_labels, method, **QUICK)
+    assert [len(c) for c in costs.per_episode()] == point_labels.kept_lengths.tolist()
+    assert costs.method == method
+    if costs.return_equivalent:
+        assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6
+
+
+@pytest.mark.parametrize("rule", [{"start": "prior"}, {"compensation": "uniform"}, {"sign": "nonnegative"}])
+def test_every_conservation_rule(method, rule, point_episodes, point_labels):
+    costs = redistribute(point_episodes, point_labels, method, **QUICK, **rule)
+    assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6 or not costs.return_equivalent
+    if rule == {"sign": "nonnegative"}:
+        assert costs.cost.min() >= 0
+
+
+def test_same_seed_same_costs(method, point_episodes, point_labels):
+    one, two = (redistribute(point_episodes, point_labels, method, seed=4, **QUICK) for _ in range(2))
+    assert one.hash == two.hash
+
+
+@pytest.mark.parametrize("method", sorted(set(REDISTRIBUTORS) - {"oracle"}))
+def test_what_lies_behind_the_stop_has_no_influence(method, point_episodes, point_labels):
+    """Redistributors see the log up to the stop. Everything recorded after it is changed here."""
+    arrays = {name: np.array(array) for name, array in point_episodes.arrays().items()}
+    for i in np.flatnonzero(point_labels.stopped):
+        stop, last = point_labels.stop_index[i], point_episodes.lengths[i]
+        arrays["obs"][point_episodes.obs_offset[i] + stop + 1 : point_episodes.obs_offset[i] + last + 1] = (
+            0.77
+        )
+        arrays["action"][
+            point_episodes.step_offset[i] + stop + 1 : point_episodes.step_offset[i] + last
+        ] = -0.5
+    changed = Episodes(**arrays, task="point", sources=point_episodes.sources)
+    labels = Labels.for_episodes(changed, point_labels.stop_index)
+    one = redistribute(point_episodes, point_labels, method, **QUICK)
+    two = redistribute(changed, labels, method, **QUICK)
+    assert np.array_equal(one.cost, two.cost)
+
+
+def test_saved_and_loaded(method, point_episodes, point_labels, tmp_path):
+    costs = redistribute(point_episodes, point_labels, method, **QUICK)
+    again = store.read(store.write(tmp_path / "costs", costs))
+    assert again.hash == costs.hash
+    assert np.array_equal(again.cost, costs.cost)
+
+
+def test_one_step_and_graded_episodes(method):
+    """Lengths from 1 on, and costs between 0 and 1."""
+    from rci.collection import collect
+
+    episodes, _ = collect("point", 12, "mixed", seed=1)
+    stops = np.array([0, -1, 3, -1] * 3)
+    severity = np.linspace(0.1, 1.0, 12)
+    labels = Labels.for_episodes(episodes, stops, severity)
+    costs = redistribute(episodes, labels, method, **QUICK)
+    if costs.return_equivalent:
+        assert np.abs(costs.sums() - labels.cost).max() <= 1e-6
+
+
+def test_foreign_labels_and_unknown_settings(method, point_episodes, point_labels):
+    other = Labels(point_labels.stop_index, point_labels.cost, point_labels.lengths, "0" * 64)
+    with pytest.raises(RciError, match="another dataset"):
+        redistribute(point_episodes, other, method)
+    with pytest.raises(RciError, match="unknown setting of .* 'epoch'. Did you mean 'epochs'"):
+        redistribute(point_episodes, point_labels, method, epoch=3)
+
+
+def test_unknown_method(point_episodes, point_labels):
+    with pytest.raises(RciError, match="unknown redistributor 'ruder'. Did you mean 'rudder'"):
+        redistribute(point_episodes, point_labels, "ruder")
+
+
+def test_oracle_needs_a_task_with_known_risk(point_episodes, point_labels):
+    blank = Episodes(**{**point_episodes.arrays(), "task": ""})
+    with pytest.raises(RciError, match=r"'oracle' needs a task whose exact risk is known \(point\)"):
+        redistribute(blank, Labels.for_episodes(blank, point_labels.stop_index), "oracle")
