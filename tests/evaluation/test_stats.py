@@ -6,7 +6,6 @@ from rci.data.errors import RciError
 from rci.evaluation.stats import (
     bootstrap_ratio,
     clopper_pearson,
-    expected_calibration_error,
     mean_and_standard_error,
     normalised_returns,
     welch_t_test,
@@ -113,25 +112,6 @@ def test_normalised_returns_pool_all_values() -> None:
     assert np.isnan(normalised_returns([3.0, 3.0])).all()
 
 
-def test_calibration_error_by_hand() -> None:
-    # Gaps 0.05, 0.35 (twice) and 0.05: (0.05 + 0.70 + 0.05) / 4 = 0.2.
-    error, table = expected_calibration_error([0.05, 0.15, 0.15, 0.95], [0, 0, 1, 1])
-    assert error == pytest.approx(0.2)
-    np.testing.assert_allclose(table, [(0.05, 0.0, 1), (0.15, 0.5, 2), (0.95, 1.0, 1)])
-
-
-def test_calibration_bins_hold_their_lower_edge_and_the_last_holds_one() -> None:
-    edges = [k / 10 for k in range(11)]
-    _, table = expected_calibration_error(edges, np.zeros(11))
-    assert [count for _, _, count in table] == [1] * 9 + [2]
-
-
-def test_calibrated_predictions_have_no_error() -> None:
-    error, table = expected_calibration_error([0.25] * 4 + [1.0] * 2, [1, 0, 0, 0, 1, 1], bins=4)
-    assert error == 0.0
-    assert table == [(0.25, 0.25, 4), (1.0, 1.0, 2)]
-
-
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -148,9 +128,6 @@ def test_calibrated_predictions_have_no_error() -> None:
         (lambda: bootstrap_ratio([[2.0]], [[1.0]], seed=0), r"\[0, 1\]"),
         (lambda: bootstrap_ratio([[1.0]], [[1.0]], seed=0, resamples=0), "resample"),
         (lambda: normalised_returns([]), "at least 1"),
-        (lambda: expected_calibration_error([0.5], [1.0, 0.0]), "one outcome for each of 1"),
-        (lambda: expected_calibration_error([1.5], [1.0]), r"\[0, 1\]"),
-        (lambda: expected_calibration_error([0.5], [1.0], bins=0), "bin"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(call, sentence: str) -> None:

@@ -18,6 +18,7 @@ def row(method: str, budget: float, rate: float = 0.1, mean_return: float = 1.0)
     return ResultRow(
         method=method,
         budget=budget,
+        asked=f"{budget:g}",
         seeds=2,
         episodes=200,
         violation_rate=rate,
@@ -31,6 +32,7 @@ def row(method: str, budget: float, rate: float = 0.1, mean_return: float = 1.0)
         multiplier=1.0,
         seed_violation_rates=(rate, rate),
         seed_returns=(mean_return - 0.1, mean_return + 0.1),
+        contrast=None,
     )
 
 

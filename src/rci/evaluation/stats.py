@@ -92,29 +92,6 @@ def normalised_returns(returns: ArrayLike) -> Array:
     return np.full_like(values, np.nan) if low == high else (values - low) / (high - low)
 
 
-def expected_calibration_error(
-    predicted: ArrayLike, outcome: ArrayLike, bins: int = 10
-) -> tuple[float, list[tuple[float, float, int]]]:
-    """`ECE = sum_b (n_b / n) |mean predicted - observed share|` over equal bins of [0, 1], and the bins it is made of.
-
-    The table has a row `(mean predicted, observed share, count)` for every bin that is not empty, lowest first. A bin
-    holds its lower edge; the last one holds 1 as well.
-    """
-    if bins < 1:
-        raise RciError(f"the calibration error needs at least 1 bin, got {bins}.")
-    p, y = _shares("predicted", predicted), _shares("outcome", outcome)
-    if len(p) != len(y):
-        raise RciError(f"there must be one outcome for each of {len(p)} predictions, got {len(y)}.")
-    inner_edges = np.arange(1, bins) / bins  # 0.3 itself, which np.linspace misses by rounding
-    bin_of = np.searchsorted(inner_edges, p, side="right")
-    count = np.bincount(bin_of, minlength=bins)
-    full = np.flatnonzero(count)
-    mean_predicted = np.bincount(bin_of, p, bins)[full] / count[full]
-    observed = np.bincount(bin_of, y, bins)[full] / count[full]
-    error = float(count[full] @ np.abs(mean_predicted - observed) / len(p))
-    return error, list(zip(mean_predicted.tolist(), observed.tolist(), count[full].tolist()))
-
-
 def _rate(strata: Sequence[Array]) -> float:
     return float(np.mean([stratum.mean() for stratum in strata]))
 

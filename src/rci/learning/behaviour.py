@@ -27,7 +27,6 @@ from rci.learning.losses import gaussian_kl
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.dense import Normaliser, PairMlp
 
-LATENT_LIMIT = 0.5  # latents are drawn from N(0, 1) and clipped here, as BCQ's authors do
 LOG_DEVIATION_RANGE = (-4.0, 4.0)
 CHUNK = 500  # updates per compiled call
 
@@ -42,6 +41,9 @@ class Config:
     updates: int = 5000
     learning_rate: float = 1e-3
     kl_weight: float = 0.5
+    latent_limit: float = (
+        0.5  # latents are drawn from N(0, 1) and clipped here: less is closer to the behaviour
+    )
 
 
 class Vae(eqx.Module):
@@ -49,12 +51,14 @@ class Vae(eqx.Module):
 
     encoder: PairMlp
     decoder: PairMlp
+    latent_limit: float = eqx.field(static=True)
 
     def __init__(self, key: jax.Array, obs_size: int, action_size: int, config: Config) -> None:
         encoder_key, decoder_key = jax.random.split(key)
         latent, hidden = config.latent_per_action * action_size, config.hidden
         self.encoder = PairMlp(encoder_key, obs_size, action_size, (hidden, hidden, 2 * latent))
         self.decoder = PairMlp(decoder_key, obs_size, latent, (hidden, hidden, action_size))
+        self.latent_limit = config.latent_limit
 
     @property
     def latent_size(self) -> int:
@@ -78,7 +82,7 @@ class FrozenBehaviour(NamedTuple):
 
     def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
         """Actions from normal draws: obs [B, d], latent [B, n, l] -> [B, n, a]."""
-        return self.vae.decode(obs, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
+        return self.vae.decode(obs, jnp.clip(latent, -self.vae.latent_limit, self.vae.latent_limit))
 
 
 def vae_loss(vae: Vae, key: jax.Array, obs: jax.Array, action: jax.Array, kl_weight: float) -> jax.Array:

@@ -12,12 +12,27 @@ from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Oracle, Scores, StepCosts
 
 
+@dataclass(frozen=True)
+class Contrast:
+    """A method against another one. Violation rates as a ratio with its 95% bootstrap interval, stratified by seed;
+    returns by Welch's t-test over seeds, None where there are too few seeds for one."""
+
+    against: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    return_t: float | None = None
+    return_p: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """One method at one budget, over its seeds. `budget` is infinite where nothing is constrained.
 
     `violation_interval`: 95% Clopper-Pearson, over the evaluation episodes of all seeds. `rollouts`: a few recorded
-    episodes of the first seed's policy. `multipliers`: the last multiplier of each seed, or none.
+    episodes of the first seed's policy. `multipliers`: the last multiplier of each seed, or none. `asked`: the budget
+    as the user wrote it, where that was no number; `budget` is then what it came to. `contrast`: the same method
+    against one that knows no budget.
     """
 
     method: str
@@ -26,6 +41,8 @@ class MethodResult:
     violation_interval: tuple[float, float]
     rollouts: Episodes | None = None
     multipliers: tuple[float, ...] = ()
+    asked: str = ""
+    contrast: Contrast | None = None
 
     def __post_init__(self) -> None:
         if not self.scores:

@@ -17,7 +17,6 @@ from rci.reporting.contents import ReportInput
 from rci.reporting.palette import STYLE
 from rci.reporting.summary import (
     ResultRow,
-    budget_text,
     dataset_facts,
     interval,
     main_method,
@@ -210,7 +209,7 @@ def dataset_pictures(report: ReportInput) -> list[Picture]:
 
 
 def _named(row: ResultRow) -> str:
-    return row.method if math.isinf(row.budget) else f"{row.method} at budget {budget_text(row.budget)}"
+    return row.method if math.isinf(row.budget) else f"{row.method} at budget {row.asked}"
 
 
 def _rate(row: ResultRow) -> str:

@@ -32,7 +32,7 @@ def groups(rows: Sequence[ResultRow]) -> Groups:
         named = [(f"budget {budget_text(b)}", [(r.method, r) for r in rows if r.budget == b]) for b in order]
     else:
         named = [
-            (name, [(f"budget {budget_text(r.budget)}", r) for r in rows if r.method == name])
+            (name, [(f"budget {r.asked}", r) for r in rows if r.method == name])
             for name in dict.fromkeys(row.method for row in rows)
         ]
     return [("no budget" if name == "budget none" else name, group) for name, group in named if group]
@@ -150,7 +150,7 @@ def paths(task: Any, row: ResultRow, rollouts: Episodes, look: Look) -> Figure:
         axes.plot(place[:, 0], place[:, 1], color=look.color, linewidth=1.1, alpha=0.75, zorder=4)
         axes.plot(*place[0], "o", color=look.ink, markersize=2.5, zorder=5)
         axes.plot(*place[-1], "x", color=look.ink, markersize=3.5, markeredgewidth=1.0, zorder=5)
-    title = row.method if math.isinf(row.budget) else f"{row.method}, budget {budget_text(row.budget)}"
+    title = row.method if math.isinf(row.budget) else f"{row.method}, budget {row.asked}"
     axes.set_title(title, fontsize=10.5)
     axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
     for spine in axes.spines.values():

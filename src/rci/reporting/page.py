@@ -19,7 +19,6 @@ from rci.reporting.palette import Look
 from rci.reporting.stylesheet import STYLESHEET
 from rci.reporting.summary import (
     ResultRow,
-    budget_text,
     column_places,
     cost_rows,
     dataset_facts,
@@ -140,13 +139,42 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         "episode and until its first violation, where a monitor would stop it."
         + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else ""),
     )  # fmt: skip
-    return content + grid(pictures, "two")
+    return content + grid(pictures, "two") + _contrasts(rows, style)
+
+
+def _contrasts(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
+    """Ratios and tests against the method that knows no budget."""
+    compared = [row for row in rows if row.contrast is not None]
+    if not compared:
+        return ""
+    return table(
+        "Against reward-only",
+        ("method", "budget", "violation ratio", "interval", "return: t", "return: p"),
+        [_contrast_cells(row, style[row.method]) for row in compared],
+        note="Violation rate divided by reward-only's, with a 95% bootstrap interval over episodes within seeds. "
+        "Returns: Welch's t-test over seeds against reward-only; a small p means that the return differs. "
+        "It needs at least two seeds.",
+    )
+
+
+def _contrast_cells(row: ResultRow, look: Look) -> list[str]:
+    contrast = row.contrast
+    if contrast is None:
+        return []
+    return [
+        method_name(row.method, look),
+        escape(row.asked),
+        number(contrast.ratio),
+        f"{number(contrast.ratio_low)}–{number(contrast.ratio_high)}",
+        number(contrast.return_t),
+        number(contrast.return_p),
+    ]
 
 
 def _result_cells(row: ResultRow, look: Look, places: int) -> list[str]:
     return [
         method_name(row.method, look),
-        budget_text(row.budget),
+        escape(row.asked),
         percent(row.violation_rate),
         interval(row),
         yes_no(row.budget_kept),

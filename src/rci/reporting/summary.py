@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rci.data.record import Array
 from rci.data.types import StepCosts
-from rci.reporting.contents import MethodResult, ReportInput
+from rci.reporting.contents import Contrast, MethodResult, ReportInput
 from rci.reporting.palette import Look, looks
 
 VERDICTS = {
@@ -26,6 +27,7 @@ class ResultRow(NamedTuple):
 
     method: str
     budget: float
+    asked: str  # the budget in the user's words
     seeds: int
     episodes: int
     violation_rate: float
@@ -39,6 +41,7 @@ class ResultRow(NamedTuple):
     multiplier: float | None
     seed_violation_rates: tuple[float, ...]
     seed_returns: tuple[float, ...]
+    contrast: Contrast | None
 
 
 class CostRow(NamedTuple):
@@ -148,7 +151,7 @@ def headline(report: ReportInput) -> list[str]:
         return ["No policy was evaluated."]
     name = main_method(row.method for row in rows)
     main = next((row for row in rows if row.method == name), rows[-1])
-    asked = f"With a budget of {budget_text(main.budget)}, " if main.budget_kept else ""
+    asked = f"With a budget of {main.asked}, " if main.budget_kept else ""
     sentences = [
         f"{asked}{main.method} violated in {percent(main.violation_rate)} of {main.episodes:,} evaluation episodes "
         f"({interval(main)}) at a mean return of {number(main.mean_return)}."
@@ -228,7 +231,7 @@ def column_places(values: Iterable[float]) -> int:
 
 
 def budget_text(budget: float) -> str:
-    """A budget as the user wrote it."""
+    """A budget that is a number."""
     return "none" if math.isinf(budget) else f"{budget:.3g}"
 
 
@@ -241,6 +244,7 @@ def _result_row(result: MethodResult) -> ResultRow:
     return ResultRow(
         method=result.method,
         budget=float(result.budget),
+        asked=result.asked or budget_text(result.budget),
         seeds=len(result.scores),
         episodes=len(violated),
         violation_rate=float(violated.mean()),
@@ -254,6 +258,7 @@ def _result_row(result: MethodResult) -> ResultRow:
         multiplier=float(np.mean(result.multipliers)) if result.multipliers else None,
         seed_violation_rates=tuple(scores.violation_rate for scores in result.scores),
         seed_returns=returns,
+        contrast=result.contrast,
     )
 
 
@@ -280,6 +285,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
+    if isinstance(value, Contrast):
+        return _plain(asdict(value))
     if isinstance(value, np.generic):
         return _plain(value.item())
     if isinstance(value, float):

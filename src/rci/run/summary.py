@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,32 +18,22 @@ from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, entries, read_timings, redistributor_settings, write_json
 
+if TYPE_CHECKING:
+    from rci.reporting.contents import Contrast, MethodResult
+
 
 def write_summary(config: RunConfig, out: Path, command: str) -> Path:
     """Write results.json and report/index.html of a run whose jobs are all done."""
-    from rci.evaluation.stats import clopper_pearson
-    from rci.reporting.contents import MethodResult, ReportInput
+    from rci.reporting.contents import ReportInput
     from rci.reporting.page import write_report
     from rci.tasks import get
 
     scores = {entry: store.read(out / "scores" / entry.name, "scores") for entry in entries(config)}
     write_json(out / "results.json", result_rows(config, scores))
-    results = []
-    for (method, budget), group in groupby(entries(config), key=lambda entry: (entry.method, entry.budget)):
-        members = list(group)
-        mine = tuple(scores[entry] for entry in members)
-        violations, episodes = sum(int(s.violated.sum()) for s in mine), sum(len(s) for s in mine)
-        policies = [store.read_manifest(out / "policies" / entry.name)["meta"]["info"] for entry in members]
-        results.append(
-            MethodResult(
-                method=method,
-                budget=budget,
-                scores=mine,
-                violation_interval=clopper_pearson(violations, episodes),
-                rollouts=store.read(out / "rollouts" / members[0].name, "episodes"),
-                multipliers=tuple(float(info["multiplier"]) for info in policies),
-            )
-        )
+    results = [
+        method_result(out, list(group), scores)
+        for _, group in groupby(entries(config), key=lambda entry: (entry.method, entry.budget))
+    ]
     episodes, labels = store.read(out / "episodes", "episodes"), store.read(out / "labels", "labels")
     risk = get(config.task).risk
     return write_report(
@@ -62,6 +53,40 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
         ),
         out / "report",
     )
+
+
+def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) -> MethodResult:
+    """One method at one budget, over its seeds, with the statistics that the report shows."""
+    from rci.evaluation.stats import clopper_pearson
+    from rci.reporting.contents import MethodResult
+
+    first = members[0]
+    mine = tuple(scores[entry] for entry in members)
+    policies = [store.read_manifest(out / "policies" / entry.name)["meta"]["info"] for entry in members]
+    return MethodResult(
+        method=first.method,
+        budget=float(np.mean([float(info["threshold"]) for info in policies])),
+        asked=first.budget if isinstance(first.budget, str) else "",
+        scores=mine,
+        violation_interval=clopper_pearson(sum(int(s.violated.sum()) for s in mine), sum(map(len, mine))),
+        rollouts=store.read(out / "rollouts" / first.name, "episodes"),
+        multipliers=tuple(float(info["multiplier"]) for info in policies),
+        contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
+    )
+
+
+def contrast(base: Sequence[Scores], mine: Sequence[Scores], method: str) -> Contrast | None:
+    """A method against reward-only; nothing if that was not run."""
+    from rci.evaluation.stats import bootstrap_ratio, welch_t_test
+    from rci.reporting.contents import Contrast
+
+    if not base or method == "reward-only":
+        return None
+    ratio = bootstrap_ratio([s.violated for s in mine], [s.violated for s in base], seed=0)
+    if len(mine) < 2:
+        return Contrast("reward-only", *ratio)
+    t, _, p = welch_t_test([s.mean_return for s in mine], [s.mean_return for s in base])
+    return Contrast("reward-only", *ratio, t, p)
 
 
 def rebuild_report(out: Path) -> Path:

@@ -203,7 +203,8 @@ def violation_chance(thrust: Callable[[Array, Array], Array], horizon: int) -> I
     chance = thrust(position, velocity)
     joint = chance[..., 0, :, None] * chance[..., 1, None, :]  # [rows, columns, 3, 3]
     after_x, after_y = (
-        np.stack([_next_state(axis, *_axis_states(axis), notch) for notch in (-1, 0, 1)], -1) for axis in (0, 1)
+        np.stack([_next_state(axis, *_axis_states(axis), notch) for notch in (-1, 0, 1)], -1)
+        for axis in (0, 1)
     )
     successor = after_x[:, None, :, None] * shape[1] + after_y[None, :, None, :]
     states = shape[0] * shape[1]
@@ -215,7 +216,9 @@ def violation_chance(thrust: Callable[[Array, Array], Array], horizon: int) -> I
     value = np.zeros(shape)
     for left in range(horizon + 1):
         yield left, value
-        entered = np.where(inside, 1.0, np.where(arrived, 0.0, value))  # what it is worth to arrive in a state
+        entered = np.where(
+            inside, 1.0, np.where(arrived, 0.0, value)
+        )  # what it is worth to arrive in a state
         value = (transition @ entered.ravel()).reshape(shape)
 
 

@@ -1,0 +1,142 @@
+"""The exam that every learner sits: same seed same policy, no second compilation, and probes with known answers."""
+
+import importlib
+import math
+
+import jax
+import numpy as np
+import pytest
+from conftest import ragged
+
+import rci
+from rci.data import store
+from rci.data.errors import RciError
+from rci.data.types import Episodes, Labels
+from rci.learning import LEARNERS, fit_behaviour, learn
+from rci.learning.behaviour import Config
+from rci.redistribution import redistribute
+
+training = importlib.import_module("rci.learning.train")  # `rci.learning.train` is the function
+TINY = {"hidden": 32, "batch_size": 64, "initial_batch_size": 32, "updates": 1500, "target_rate": 0.05}
+VARIANTS = {"bcq-lagrangian": [{"variant": "critic"}, {"variant": "penalised"}, {"estimate": "batch"}]}
+
+
+def one_step(count=400):
+    """One action in [-1, 1]: it pays itself, and above 0 it is unsafe. Safe optimum 0, greedy optimum 1."""
+    episodes = ragged([1] * count, seed=7, action_size=1)
+    arrays = dict(episodes.arrays())
+    arrays["reward"] = arrays["action"][:, 0].copy()
+    arrays["terminated"] = np.ones(count, bool)
+    episodes = Episodes(**arrays)
+    return episodes, Labels.for_episodes(episodes, np.where(arrays["action"][:, 0] > 0, 0, -1))
+
+
+@pytest.fixture(scope="module")
+def probe():
+    episodes, labels = one_step()
+    costs = redistribute(episodes, labels, "sparse")
+    return (
+        episodes,
+        labels,
+        costs,
+        fit_behaviour(episodes, labels, 0, Config(hidden=32, updates=1500, latent_limit=2.0)),
+    )
+
+
+CASES = [(method, options) for method in sorted(LEARNERS) for options in VARIANTS.get(method, [{}])]
+
+
+@pytest.mark.parametrize(("method", "options"), CASES, ids=str)
+def test_budget_decides_between_safe_and_greedy(method, options, probe):
+    episodes, labels, costs, behaviour = probe
+    means = []
+    for budget in (0.0, math.inf):
+        settings = {**TINY, **options, "multiplier_rate": 0.01}
+        policy = learn(episodes, labels, costs, method, budget, behaviour=behaviour, **settings)
+        means.append(float(policy.act(episodes.obs[:200]).mean()))
+    safe, greedy = means
+    assert safe < 0.1
+    assert greedy > 0.6
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_same_seed_same_policy_and_one_compilation(method, probe):
+    episodes, labels, costs, behaviour = probe
+    settings = {**TINY, "updates": 7}
+    one = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
+    entry = LEARNERS[method]
+    config = entry.config(**{name: TINY[name] for name in TINY if name in vars(entry.config())})
+    _, run = training._compiled(entry.make, config)
+    compiled = run._cache_size()
+    two = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
+    other = learn(
+        episodes, labels, costs, method, "P30", seed=4, behaviour=behaviour, **settings, discount=0.9
+    )
+    assert one.hash == two.hash != other.hash
+    assert run._cache_size() == compiled
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_a_saved_policy_acts_the_same(method, probe, tmp_path):
+    episodes, labels, costs, behaviour = probe
+    policy = learn(episodes, labels, costs, method, 0.1, behaviour=behaviour, **{**TINY, "updates": 5})
+    policy.save(tmp_path / "policy")
+    again = rci.load(tmp_path / "policy")
+    obs = episodes.obs[:64]
+    assert np.array_equal(policy.act(obs), again.act(obs))
+    assert policy.act(obs[0]).shape == (1,)
+    assert policy.act(obs[0]) == pytest.approx(policy.act(obs)[0], abs=1e-5)
+    assert np.abs(policy.act(obs)).max() <= np.abs(episodes.action).max()
+    for bad, message in ((obs[:, :2], "observations of 3 features"), (np.full(3, np.nan), "not finite")):
+        with pytest.raises(RciError, match=message):
+            policy.act(bad)
+    with pytest.raises(RciError, match="weights only"):
+        store.read(tmp_path / "policy").act(obs)
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_bad_input(method, probe):
+    episodes, labels, costs, behaviour = probe
+    with pytest.raises(RciError, match="unknown setting of .* 'update'. Did you mean 'updates'"):
+        learn(episodes, labels, costs, method, update=3)
+    with pytest.raises(RciError, match="set budget instead"):
+        learn(episodes, labels, costs, method, threshold=3.0)
+    with pytest.raises(RciError, match="updates must be at least 1"):
+        learn(episodes, labels, costs, method, behaviour=behaviour, updates=0)
+    other = Labels.for_episodes(episodes, np.where(np.arange(400) % 2, 0, -1))
+    with pytest.raises(RciError, match="fitted to other labels"):
+        learn(episodes, other, redistribute(episodes, other, "sparse"), method, behaviour=behaviour)
+    with pytest.raises(RciError, match="diverged between updates 0 and .*lower"):
+        learn(episodes, labels, costs, method, behaviour=behaviour, **{**TINY, "learning_rate": 1e30})
+
+
+def test_all_unsafe_can_only_be_learned_without_a_budget(probe):
+    episodes = probe[0]
+    labels = Labels.for_episodes(episodes, np.zeros(400, int))
+    costs = redistribute(episodes, labels, "sparse")
+    behaviour = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=5))
+    with pytest.raises(RciError, match="all 400 episodes were stopped: no safe behaviour was ever seen"):
+        learn(episodes, labels, costs, budget=0.1, behaviour=behaviour)
+    learn(episodes, labels, costs, budget=math.inf, behaviour=behaviour, **{**TINY, "updates": 2})
+
+
+def test_unknown_learner(probe):
+    with pytest.raises(RciError, match="unknown learner 'bcq-lagrange'. Did you mean 'bcq-lagrangian'"):
+        learn(*probe[:3], "bcq-lagrange")
+
+
+def test_monotone_between(probe):
+    """More budget, more reward: the share of unsafe actions follows the budget."""
+    episodes, labels, costs, behaviour = probe
+    rates = []
+    for budget in (0.0, 0.3, 0.9):
+        settings = {**TINY, "updates": 3000, "multiplier_rate": 0.01}
+        policy = learn(episodes, labels, costs, budget=budget, behaviour=behaviour, **settings)
+        rates.append(float(policy.act(episodes.obs[::2]).mean()))
+    assert rates[0] <= rates[1] + 0.02 <= rates[2] + 0.04
+    assert rates[2] > rates[0] + 0.3
+
+
+def test_jax_checks_are_on():
+    assert jax.config.jax_numpy_rank_promotion == "raise"
+    assert jax.config.jax_debug_key_reuse

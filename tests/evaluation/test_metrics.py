@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+from conftest import ragged
+
+from rci.data.errors import RciError
+from rci.data.types import Episodes, Oracle, Policy, SavedModel
+from rci.evaluation import evaluate, record_policy, score_episodes
+
+
+def constant_policy(action) -> Policy:
+    def step(seed, memory, obs):
+        return np.tile(np.asarray(action, np.float32), (len(obs), 1)), memory
+
+    return Policy(SavedModel("by hand", {}, {}), {"obs_size": 4}, step=step)
+
+
+def test_returns_until_the_first_violation_by_hand():
+    episodes = Episodes(**{**ragged([3, 2]).arrays(), "reward": np.array([1.0, 2.0, 4.0, 8.0, 16.0])})
+    oracle = Oracle(np.array([0, 1, 1, 0, 0], bool), np.zeros(5), episodes.lengths, episodes.hash)
+    scores = score_episodes(episodes, oracle)
+    assert scores.returns.tolist() == [7.0, 24.0]
+    assert scores.returns_until_stop.tolist() == [3.0, 24.0]
+    assert scores.first_violation.tolist() == [1, -1]
+
+
+def test_straight_ahead_hits_the_hazard_and_standing_still_does_not():
+    fast, still = (
+        evaluate(constant_policy(a), "point", episodes=60, seed=1) for a in ([1.0, 0.0], [-1.0, 0.0])
+    )
+    assert fast.violation_rate > 0.2
+    assert still.violation_rate == 0.0
+    assert fast.mean_return > still.mean_return
+
+
+def test_an_episode_is_the_same_in_any_batch(monkeypatch):
+    policy = constant_policy([0.5, 0.2])
+    whole = evaluate(policy, "point", episodes=25, seed=4)
+    monkeypatch.setattr("rci.evaluation.metrics.BATCH", 7)
+    parts = evaluate(policy, "point", episodes=25, seed=4)
+    assert np.array_equal(whole.returns, parts.returns)
+    assert np.array_equal(whole.first_violation, parts.first_violation)
+
+
+def test_progress_and_horizon():
+    shares = []
+    scores = evaluate(constant_policy([0, 0]), "point", 5, 0, shares.append, horizon=3)
+    assert shares == [1.0]
+    assert scores.lengths.tolist() == [3] * 5
+
+
+def test_bad_input():
+    with pytest.raises(RciError, match="at least one episode"):
+        evaluate(constant_policy([0, 0]), "point", episodes=0)
+    with pytest.raises(RciError, match="unknown task"):
+        record_policy(constant_policy([0, 0]), "pointt", 1, 0)

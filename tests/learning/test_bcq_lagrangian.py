@@ -1,0 +1,166 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rci.learning import bcq_lagrangian as bcq
+from rci.learning.bcq_lagrangian import Config, Hyper, judge, nudge
+from rci.learning.dataset import Batch, Dataset
+from rci.nets.dense import Mlp, Normaliser, PairMlp
+
+SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "initial_batch_size": 4}
+
+
+def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3):
+    keys = iter(jax.random.split(jax.random.key(seed), 12))
+
+    def normal(*shape):
+        return jax.random.normal(next(keys), shape)
+
+    def flags():
+        return jax.random.bernoulli(next(keys), 0.3, (rows,)).astype(jnp.float32)
+
+    return Batch(
+        obs=normal(rows, obs),
+        action=jnp.tanh(normal(rows, action)),
+        reward=normal(rows),
+        cost=normal(rows),
+        next_obs=normal(rows, obs),
+        terminated=flags(),
+        truncated=flags(),
+        stopped=flags(),
+        candidate=jnp.tanh(normal(rows, candidates, action)),
+        next_candidate=jnp.tanh(normal(rows, candidates, action)),
+        initial_obs=normal(4, obs),
+        initial_candidate=jnp.tanh(normal(4, candidates, action)),
+    )
+
+
+def test_a_network_of_pairs_is_a_network_of_their_concatenation():
+    pair = PairMlp(jax.random.key(0), 3, 2, (5, 4, 1))
+    joint = Mlp(jax.random.key(0), (5, 5, 4, 1))
+    weights = (jnp.concatenate([pair.obs_weight, pair.action_weight]), *pair.rest.weights)
+    object.__setattr__(joint, "weights", weights)
+    object.__setattr__(joint, "biases", (pair.bias, *pair.rest.biases))
+    obs = jax.random.normal(jax.random.key(1), (7, 3))
+    action = jax.random.normal(jax.random.key(2), (7, 4, 2))
+    both = jnp.concatenate([jnp.broadcast_to(obs[:, None], (7, 4, 3)), action], -1)
+    assert np.asarray(pair(obs, action)) == pytest.approx(np.asarray(joint(both)), abs=1e-5)
+    assert np.asarray(pair(obs, action[:, 0])) == pytest.approx(np.asarray(joint(both[:, 0])), abs=1e-5)
+
+
+def test_a_constant_feature_is_only_shifted():
+    from rci.nets.dense import normaliser
+
+    scale = normaliser(jnp.array([2.0, 5.0]), jnp.array([4.0, 0.0]))
+    assert isinstance(scale, Normaliser)
+    assert scale(jnp.array([[6.0, 6.0]])).tolist() == [[1.0, 1.0]]
+
+
+def test_a_nudge_is_small_and_stays_in_range():
+    actor = PairMlp(jax.random.key(0), 3, 2, (8, 8, 2))
+    obs = jax.random.normal(jax.random.key(1), (20, 3))
+    candidate = jax.random.uniform(jax.random.key(2), (20, 5, 2), minval=-1.0)
+    moved = nudge(actor, obs, candidate, 0.05)
+    assert jnp.abs(moved - candidate).max() <= 0.05 + 1e-6
+    assert jnp.abs(moved).max() <= 1.0
+    assert np.array_equal(nudge(actor, obs, candidate, 0.0), candidate)
+
+
+@pytest.mark.parametrize("variant", ["critic", "penalised"])
+@pytest.mark.parametrize("estimate", ["initial", "batch"])
+def test_one_update_changes_everything_that_learns(variant, estimate):
+    learner = bcq.make(Config(variant=variant, estimate=estimate, **SMALL))
+    hyper = Hyper(threshold=-5.0)
+    state = learner.init(jax.random.key(0), random_batch(), hyper)
+    after, info = jax.jit(learner.update)(jax.random.key(1), state, random_batch(), hyper)
+    changed = jax.tree.map(lambda a, b: bool((a != b).any()), state.online, after.online)
+    # biases of the last layers may have zero gradient by chance nowhere here: every array moves
+    assert all(jax.tree.leaves(changed))
+    assert after.multiplier == pytest.approx(
+        hyper.multiplier_rate * (float(info.cost_estimate) + 5.0), rel=1e-5
+    )
+    assert (state.online.step_cost is None) == (variant == "critic")
+
+
+def test_targets_by_hand():
+    """Critics that ignore their input: every value is known."""
+    learner = bcq.make(Config(**SMALL))
+    hyper = Hyper(threshold=0.0, discount=0.5, cost_discount=1.0, learning_rate=0.0, target_rate=0.0)
+    batch = random_batch()
+    state = learner.init(jax.random.key(0), batch, hyper)
+    blank = jax.tree.map(jnp.zeros_like, state.online)
+
+    def answer(critic, first, second):
+        for net, value in ((critic.first, first), (critic.second, second)):
+            object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array([value])))
+
+    answer(blank.reward_critic, 2.0, 4.0)
+    answer(blank.cost_critic, 0.2, 0.6)
+    state = state._replace(online=blank, target=blank)
+    _, info = learner.update(jax.random.key(1), state, batch, hyper)
+    # soft minimum 0.75 * 2 + 0.25 * 4 = 2.5; costs are judged in the middle: 0.4
+    y_reward = batch.reward + 0.5 * (1 - batch.terminated) * 2.5
+    ends = 1 - (1 - batch.terminated) * (1 - batch.truncated) * (1 - batch.stopped)
+    y_cost = batch.cost + (1 - ends) * 0.4
+    assert info.reward_loss == pytest.approx(
+        float(((2 - y_reward) ** 2 + (4 - y_reward) ** 2).mean()), rel=1e-5
+    )
+    assert info.cost_loss == pytest.approx(
+        float(((0.2 - y_cost) ** 2 + (0.6 - y_cost) ** 2).mean()), rel=1e-5
+    )
+    assert info.cost_estimate == pytest.approx(0.4)
+
+
+def test_penalised_target_by_hand():
+    """y = r + gamma * max_a' [Q - lambda * c~]. Paper: Stage 3."""
+    learner = bcq.make(Config(variant="penalised", **SMALL))
+    hyper = Hyper(threshold=0.0, discount=0.5, learning_rate=0.0, target_rate=0.0)
+    batch = random_batch()
+    blank = jax.tree.map(jnp.zeros_like, learner.init(jax.random.key(0), batch, hyper).online)
+    for net, value in (
+        (blank.reward_critic.first, 2.0),
+        (blank.reward_critic.second, 2.0),
+        (blank.step_cost, 0.25),
+    ):
+        object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array([value])))
+    state = learner.init(jax.random.key(0), batch, hyper)._replace(
+        online=blank, target=blank, multiplier=jnp.array(3.0)
+    )
+    _, info = learner.update(jax.random.key(1), state, batch, hyper)
+    y = batch.reward + 0.5 * (1 - batch.terminated) * (2.0 - 3.0 * 0.25)
+    assert info.reward_loss == pytest.approx(float(2 * ((2 - y) ** 2).mean()), rel=1e-5)
+
+
+def test_judgement_is_pessimistic_on_both_sides():
+    learner = bcq.make(Config(**SMALL))
+    hyper = Hyper(reward_pessimism=1.0, cost_pessimism=1.0)
+    batch = random_batch()
+    online = learner.init(jax.random.key(0), batch, hyper).online
+    seen = judge(online, batch.obs, batch.action, jnp.array(2.0), hyper)
+    reward, cost = (critic(batch.obs, batch.action) for critic in (online.reward_critic, online.cost_critic))
+    assert np.array_equal(seen.reward_q, jnp.minimum(*reward))
+    assert np.array_equal(seen.cost_q, jnp.maximum(*cost))
+    assert np.asarray(seen.value) == pytest.approx(np.asarray(seen.reward_q - 2 * seen.cost_q), abs=1e-6)
+
+
+def test_a_dataset_row_is_followed_by_its_next_observation(point_episodes, point_labels):
+    from rci.data.types import Transitions
+    from rci.learning.behaviour import Config as VaeConfig
+    from rci.learning.behaviour import FrozenBehaviour, Vae
+    from rci.learning.dataset import measure_scaling, to_device
+    from rci.redistribution import redistribute
+
+    costs = redistribute(point_episodes, point_labels, "sparse")
+    transitions = Transitions.build(point_episodes, point_labels, costs)
+    scaling = measure_scaling(transitions)
+    data = to_device(transitions, scaling)
+    assert isinstance(data, Dataset)
+    assert np.asarray(scaling.decode_action(data.action)) == pytest.approx(transitions.action, abs=1e-6)
+    behaviour = FrozenBehaviour(Vae(jax.random.key(0), 4, 2, VaeConfig(hidden=4)), scaling)
+    batch = bcq.make(Config(**SMALL)).sample(jax.random.key(3), data, behaviour)
+    pairs = {tuple(np.round([*a, *b], 5)) for a, b in zip(data.obs[data.row], data.obs[data.row + 1])}
+    for before, after in zip(np.asarray(batch.obs), np.asarray(batch.next_obs)):
+        assert tuple(np.round([*before, *after], 5)) in pairs
+    starts = {tuple(np.round(row, 5)) for row in np.asarray(data.obs[data.initial])}
+    assert all(tuple(np.round(row, 5)) in starts for row in np.asarray(batch.initial_obs))

@@ -1,0 +1,72 @@
+"""Every equation with numbers worked out by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rci.learning.losses import (
+    bellman_target,
+    best_of,
+    constrained_value,
+    cost_continues,
+    gaussian_kl,
+    reward_continues,
+    soft_minimum,
+    soft_update,
+    twin_squared_error,
+)
+
+ENDINGS = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0])
+
+
+def test_only_termination_ends_the_reward():
+    assert reward_continues(ENDINGS[0]).tolist() == [1, 0, 1, 1]
+
+
+def test_whatever_ends_the_episode_ends_the_cost():
+    assert cost_continues(*ENDINGS).tolist() == [1, 0, 0, 0]
+    everything = jnp.ones(1)
+    assert cost_continues(everything, everything, everything).tolist() == [0]
+
+
+def test_bellman_target():
+    target = bellman_target(jnp.array([1.0, 2.0]), 0.5, jnp.array([1.0, 0.0]), jnp.array([4.0, 4.0]))
+    assert target.tolist() == [3.0, 2.0]
+
+
+def test_fractional_and_negative_costs_count():
+    target = bellman_target(jnp.array([0.3, -0.2]), 1.0, jnp.array([1.0, 1.0]), jnp.array([0.25, 0.25]))
+    assert np.asarray(target) == pytest.approx([0.55, 0.05])
+
+
+def test_soft_minimum():
+    assert soft_minimum(jnp.array([1.0]), jnp.array([5.0]), 0.75).tolist() == [2.0]
+    assert soft_minimum(jnp.array([5.0]), jnp.array([1.0]), 0.75).tolist() == [2.0]
+
+
+def test_the_multiplier_prices_cost():
+    q, c = jnp.array([[3.0, 2.0]]), jnp.array([[1.0, 0.25]])
+    assert constrained_value(q, c, 2.0).tolist() == [[1.0, 1.5]]
+    assert best_of(constrained_value(q, c, 2.0), q, c)[0].tolist() == [2.0]
+    assert best_of(constrained_value(q, c, 0.0), q, c)[1].tolist() == [1.0]
+
+
+def test_twin_squared_error_sums_the_two_means():
+    twin = jnp.array([1.0, 3.0]), jnp.array([0.0, 0.0])
+    assert twin_squared_error(twin, jnp.array([0.0, 1.0])) == pytest.approx((1 + 4) / 2 + (0 + 1) / 2)
+
+
+def test_no_gradient_reaches_a_target():
+    gradient = jax.grad(lambda y: twin_squared_error((jnp.ones(2), jnp.ones(2)), y))(jnp.zeros(2))
+    assert gradient.tolist() == [0.0, 0.0]
+
+
+def test_gaussian_kl():
+    assert gaussian_kl(jnp.zeros((1, 2)), jnp.zeros((1, 2))) == 0
+    # one dimension with mean 1 and deviation e: (e^2 + 1 - 1) / 2 - 1
+    assert gaussian_kl(jnp.ones((1, 1)), jnp.ones((1, 1))) == pytest.approx(np.exp(2) / 2 - 1)
+
+
+def test_soft_update():
+    assert soft_update(jnp.array(1.0), jnp.array(3.0), 0.25) == 1.5

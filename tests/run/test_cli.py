@@ -1,0 +1,144 @@
+"""The command line as a user meets it: real processes, real files, mistakes included."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+
+
+def rci(*arguments, cwd=None):
+    return subprocess.run([*RCI, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+COMMANDS = ["run", "collect", "label", "redistribute", "learn", "evaluate", "report", "inspect"]
+
+
+def test_help_answers_at_once():
+    best = min(_timed() for _ in range(3))
+    assert best < 0.5
+
+
+def _timed():
+    start = time.perf_counter()
+    assert rci("--help").returncode == 0
+    return time.perf_counter() - start
+
+
+def test_version_and_commands():
+    import rci as package
+
+    assert rci("--version").stdout == f"rci {package.__version__}\n"
+    text = rci("--help").stdout
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_an_example(command):
+    result = rci(command, "--help")
+    assert result.returncode == 0
+    assert f"Example: rci {command}" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Every stage by hand, one after the other."""
+    folder = tmp_path_factory.mktemp("demo")
+    steps = [
+        ("collect", "point", "--episodes", 60, "--seed", 1, "--out", "episodes"),
+        ("label", "episodes", "--rule", "point", "--out", "labels"),
+        ("redistribute", "episodes", "labels", "--set", "epochs=2", "--out", "costs"),
+        ("learn", "episodes", "labels", "costs", "--budget", "P30", "--set", "updates=5", "--set", "hidden=8",
+         "--out", "policy"),
+        ("evaluate", "policy", "--task", "point", "--episodes", 20, "--out", "scores", "--json"),
+    ]  # fmt: skip
+    for step in steps:
+        result = rci(*step, cwd=folder)
+        assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout)
+
+
+def test_stages_one_by_one(demo):
+    folder, scores = demo
+    assert scores["kind"] == "scores"
+    assert 0 <= scores["numbers"]["violation_rate"] <= 1
+    assert (folder / "episodes-oracle").is_dir()
+    assert (folder / "policy-behaviour").is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", ["episodes", "episodes-oracle", "labels", "costs", "policy", "policy-behaviour", "scores"]
+)
+def test_inspect_describes_and_verifies(demo, name):
+    text = rci("inspect", demo[0] / name)
+    assert text.returncode == 0
+    assert "every checksum is right" in text.stdout
+    described = json.loads(rci("inspect", demo[0] / name, "--json").stdout)
+    assert described["hash"][:12] in text.stdout
+    assert described["versions"]["rci"]
+
+
+def test_a_stage_is_not_done_twice(demo):
+    before = os.stat(demo[0] / "costs" / "cost.npy").st_mtime_ns
+    again = ("redistribute", "episodes", "labels", "--set", "epochs=2", "--out", "costs")
+    result = rci(*again, cwd=demo[0])
+    assert "unchanged" in result.stderr
+    assert os.stat(demo[0] / "costs" / "cost.npy").st_mtime_ns == before
+
+
+def test_stops_from_a_file(demo):
+    (demo[0] / "stops.csv").write_text("episode,stop_index\n3,1\n")
+    result = rci("label", "episodes", "--stops", "stops.csv", "--out", "by-hand", "--json", cwd=demo[0])
+    assert json.loads(result.stdout)["numbers"] == {"episodes": 60, "stopped": 1}
+
+
+MISTAKES = [
+    (("run", "pont"), "unknown task 'pont'. Did you mean 'point'?"),
+    (("run", "point", "--preset", "quik"), "unknown preset of point 'quik'. Did you mean 'quick'?"),
+    (("run", "point", "--set", "learn.updates"), "written key=value"),
+    (("run", "point", "--config", "none.toml"), "there is no settings file none.toml"),
+    (("run", "point", "--out", "stops.txt/x"), "cannot write to stops.txt/x"),
+    (("collect", "point", "--recipe", "ppo", "--out", "x"), "unknown recipe of point 'ppo'"),
+    (("label", "nowhere", "--out", "x"), "there is nothing at nowhere"),
+    (("label", "labels", "--out", "x"), "labels holds 'labels', but 'episodes' is needed here"),
+    (("label", "episodes", "--rule", "point", "--stops", "a.csv", "--out", "x"), "not from both"),
+    (("label", "episodes", "--noise", "loud", "--out", "x"), "unknown label noise 'loud'"),
+    (("redistribute", "labels", "episodes", "--out", "x"), "holds 'labels', but 'episodes' is needed"),
+    (("redistribute", "episodes", "labels", "--method", "ruder", "--out", "x"), "Did you mean 'rudder'?"),
+    (("redistribute", "episodes", "labels", "--set", "epoch=2", "--out", "x"), "Did you mean 'epochs'?"),
+    (("learn", "episodes", "labels", "costs", "--budget", "-1", "--out", "x"), "the smallest is 0"),
+    (("learn", "episodes", "labels", "costs", "--method", "cpo", "--out", "x"), "unknown learner 'cpo'"),
+    (("evaluate", "policy", "--task", "pont", "--out", "x"), "unknown task 'pont'"),
+    (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
+    (("report", "episodes"), "is not the folder of a run"),
+    (("inspect", "stops.txt"), "is not an artefact folder"),
+    (("learn", "episodes", "labels", "costs"), "Missing option"),
+    (("collect", "point", "--episodes", "0", "--out", "x"), "0 is not in the range"),
+    (("nonsense",), "No such command"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(demo, arguments, message):
+    (demo[0] / "stops.txt").write_text("")
+    result = rci(*arguments, cwd=demo[0])
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not (demo[0] / "x").exists()
+
+
+def test_labels_of_another_dataset(demo):
+    assert (
+        rci("collect", "point", "--episodes", 60, "--seed", 2, "--out", "other", cwd=demo[0]).returncode == 0
+    )
+    result = rci("redistribute", "other", "labels", "--out", "x", cwd=demo[0])
+    assert result.returncode == 2
+    assert "these labels belong to another dataset" in result.stderr

@@ -1,0 +1,90 @@
+import pytest
+
+from rci.data.errors import RciError
+from rci.run.config import load_config, merge, parse_flags, presets_of
+from rci.run.jobs import EVALUATION_SEEDS, ROLLOUT_SEEDS, SEED_STRIDE
+from rci.run.pipeline import check_config, entries, plan
+
+
+def test_defaults_then_preset_then_file_then_flags(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("[collect]\nepisodes = 77\nrecipe = 'random'\n[learn]\nupdates = 5\n")
+    plain = load_config("point", "quick")
+    assert plain.collect.recipe == "mixed"  # the default
+    assert plain.collect.episodes == 1000  # the preset
+    config = load_config("point", "quick", file, ["learn.updates=6", "compare.budgets=[0.3]"], seed=9)
+    assert config.collect.episodes == 77
+    assert config.collect.recipe == "random"
+    assert config.learn["updates"] == 6
+    assert config.compare.budgets == (0.3,)
+    assert config.seed == 9
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["colect.episodes=3"], "unknown setting in settings 'colect'. Did you mean 'collect'"),
+        (["collect.episode=3"], "unknown setting in settings.collect 'episode'. Did you mean 'episodes'"),
+        (["collect.episodes=many"], "settings.collect.episodes must be a whole number, not 'many'"),
+        (["learn.update=3"], "unknown setting of bcq-lagrangian 'update'. Did you mean 'updates'"),
+        (["learn.method=bcq-lagrange"], "unknown learner"),
+        (["redistribute.method=ruder"], "unknown redistributor 'ruder'. Did you mean 'rudder'"),
+        (["redistribute.loss=last"], "rudder.loss must be one of final, prefix"),
+        (["behaviour.hiden=3"], "unknown setting in behaviour 'hiden'. Did you mean 'hidden'"),
+        (["compare.methods=['rci', 'sparce']"], "unknown redistributor 'sparce'. Did you mean 'sparse'"),
+        (["compare.budgets=['P300']"], "percentile budget"),
+        (["compare.seeds=0"], "compare.seeds must be at least 1"),
+        (["label.noise=loud"], "unknown label noise 'loud'"),
+        (["collect.recipe=ppo"], "unknown recipe of point 'ppo'"),
+        (["collect.episodes=0"], "collect.episodes must be at least 1"),
+        (["evaluate.episodes=5000000"], "without sharing a seed"),
+        (["learn.updates"], "written key=value"),
+        (["=3"], "written key=value"),
+        (["seed=-1"], "seed must be 0 or more"),
+        (["task=other"], "settings are for the task 'other'"),
+    ],
+)
+def test_mistakes_are_found_before_any_work(flags, message):
+    with pytest.raises(RciError, match=message):
+        check_config(load_config("point", "quick", None, flags))
+
+
+def test_bad_files_and_presets(tmp_path):
+    with pytest.raises(RciError, match="no settings file"):
+        load_config("point", "quick", tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[collect\n")
+    with pytest.raises(RciError, match="cannot be read"):
+        load_config("point", "quick", tmp_path / "bad.toml")
+    with pytest.raises(RciError, match="unknown preset of point 'quik'. Did you mean 'quick'"):
+        load_config("point", "quik")
+    assert presets_of("point") == ["paper", "quick"]
+    assert presets_of("poin") == []
+
+
+@pytest.mark.parametrize("preset", presets_of("point"))
+def test_shipped_presets_are_right(preset):
+    check_config(load_config("point", preset))
+
+
+def test_flags_are_toml_or_text():
+    assert parse_flags(["a.b=3", "a.c=[1, 2]", "d=text", "e='P30'"]) == {
+        "a": {"b": 3, "c": [1, 2]},
+        "d": "text",
+        "e": "P30",
+    }
+    assert merge({"a": {"b": 1}}, {"a": {"c": 2}}) == {"a": {"b": 1, "c": 2}}
+
+
+def test_the_plan_shares_work_and_separates_seeds(tmp_path):
+    config = load_config("point", "quick", None, ["compare.seeds=2"])
+    jobs = {job.name: job for job in plan(config, tmp_path)}
+    assert len(jobs) == len(plan(config, tmp_path))
+    assert sum(job.stage == "behaviour" for job in jobs.values()) == 1
+    # reward-only and sparse share their costs; each learned method has one fit per seed
+    assert sum(job.stage == "redistribute" for job in jobs.values()) == 2 * 4
+    assert sum(job.stage == "learn" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 4 * 3)
+    for job in jobs.values():
+        assert set(job.needs) <= set(jobs)
+    assert config.collect.episodes < EVALUATION_SEEDS
+    assert config.evaluate.episodes < ROLLOUT_SEEDS - EVALUATION_SEEDS
+    assert ROLLOUT_SEEDS < SEED_STRIDE

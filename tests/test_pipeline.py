@@ -1,0 +1,167 @@
+"""`rci run` from nothing to the report: reproducible, resumable, and it does nothing twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rci.data.errors import RciError
+from rci.run.config import load_config
+from rci.run.engine import run_jobs
+from rci.run.jobs import Job
+from rci.run.pipeline import plan
+
+RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+TINY = [
+    "collect.episodes=80", "behaviour.updates=20", "behaviour.hidden=8", "redistribute.epochs=2", "learn.updates=20",
+    "learn.hidden=8", "learn.batch_size=16", "compare.budgets=[0.1,'P30']", "compare.seeds=2", "evaluate.episodes=20",
+    "evaluate.rollouts=3", "compare.methods=['reward-only','rci']",
+]  # fmt: skip
+FLAGS = [part for flag in TINY for part in ("--set", flag)]
+
+
+def start(out, *more):
+    command = [*RCI, "run", "point", "--out", str(out), *FLAGS, *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(out, *more):
+    process = start(out, *more)
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    return stdout, stderr
+
+
+def artefacts(out):
+    """Every byte of every artefact, by its path."""
+    names = ("episodes", "episodes-oracle", "labels", "behaviour", "costs", "policies", "scores", "rollouts")
+    files = [file for name in names for file in sorted((out / name).rglob("*")) if file.is_file()]
+    return {str(file.relative_to(out)): file.read_bytes() for file in files}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "a"
+    stdout, _ = finish(out)
+    return out, stdout
+
+
+def test_it_ends_with_the_path_of_the_report(finished):
+    out, stdout = finished
+    page = Path(stdout.strip())
+    assert page == out / "report" / "index.html"
+    assert "rci" in page.read_text()
+
+
+def test_results_are_rows_of_numbers(finished):
+    rows = json.loads((finished[0] / "results.json").read_text())
+    assert [(r["method"], r["budget"], r["seed"]) for r in rows] == [
+        ("reward-only", "inf", 0), ("reward-only", "inf", 1),
+        ("rci", "0.1", 0), ("rci", "0.1", 1), ("rci", "P30", 0), ("rci", "P30", 1),
+    ]  # fmt: skip
+    keys = "experiment task dataset noise method learner budget seed selected episodes violation_rate mean_return"
+    assert set(keys.split()) | {"mean_return_until_stop", "return_norm"} == set(rows[0])
+    norms = [row["return_norm"] for row in rows]
+    assert (min(norms), max(norms)) == (0.0, 1.0)
+
+
+def test_rerunning_skips_everything_and_json_prints_the_rows(finished):
+    before = artefacts(finished[0])
+    stdout, stderr = finish(finished[0], "--json")
+    assert "unchanged" in stderr
+    assert " s\n" not in stderr
+    assert artefacts(finished[0]) == before
+    assert len(json.loads(stdout)["results"]) == 6
+
+
+def test_only_what_depends_on_a_change_is_done_again(finished, tmp_path):
+    import shutil
+
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    _, stderr = finish(out, "--set", "redistribute.epochs=3")
+    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
+    assert done["collect"] == done["behaviour"] == done["costs-sparse-seed0"] == "unchanged"
+    assert done["learn-reward-only-inf-seed0"] == "unchanged"
+    assert done["costs-rudder-seed0"] != "unchanged"
+    assert done["evaluate-rci-0.1-seed1"] != "unchanged"
+
+
+def test_one_worker_gives_the_same_bits_as_two(finished, tmp_path):
+    finish(tmp_path / "b", "--workers", "1")
+    assert artefacts(tmp_path / "b") == artefacts(finished[0])
+
+
+def test_another_seed_gives_other_bits(finished, tmp_path):
+    finish(tmp_path / "b", "--seed", "1", "--set", "compare.methods=['reward-only']")
+    assert artefacts(tmp_path / "b")["episodes/obs.npy"] != artefacts(finished[0])["episodes/obs.npy"]
+
+
+def test_killed_at_random_moments_it_continues_to_the_same_bits(finished, tmp_path):
+    out = tmp_path / "b"
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        process = start(out)
+        time.sleep(rng.uniform(2.0, 9.0))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    finish(out)
+    assert artefacts(out) == artefacts(finished[0])
+    leftovers = [path for path in out.rglob(".*") if path.name.startswith((".probe", "."))]
+    assert leftovers == []
+
+
+def test_ctrl_c_stops_cleanly(tmp_path):
+    process = start(tmp_path / "b")
+    while not (tmp_path / "b" / "labels").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "run the same command again to continue" in stderr
+    assert "Traceback" not in stderr
+
+
+def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):
+    config = load_config("point", "quick", None, [*TINY, "learn.learning_rate=1e30"])
+    with pytest.raises(RciError, match="learn-reward-only-inf-seed0: training diverged"):
+        run_jobs(plan(config, tmp_path), 2, lambda job, share, seconds: None)
+    assert (tmp_path / "labels" / "manifest.json").is_file()
+    assert not list((tmp_path / "policies").glob("*")) or not (tmp_path / "policies").exists()
+
+
+def test_all_safe_data_is_refused_with_a_reason(tmp_path):
+    config = load_config("point", "quick", None, [*TINY, "collect.episodes=3", "collect.recipe=random"])
+    with pytest.raises(RciError, match="costs-rudder-seed0: (none of the 3|.*at least 2 stopped and 2 safe)"):
+        run_jobs(plan(config, tmp_path), 1, lambda job, share, seconds: None)
+
+
+def test_a_dead_worker_is_noticed(tmp_path):
+    """A worker that the system kills, for want of memory for instance."""
+    job = Job(
+        "collect",
+        "collect",
+        {"task_name": "point", "episodes": 200_000, "recipe": "mixed"},
+        0,
+        {},
+        tmp_path / "e",
+    )
+    killed = []
+
+    def kill_the_worker(job, share, seconds):
+        if not killed and share > 0:
+            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+            workers = [c for c in children if "spawn_main" in Path(f"/proc/{c}/cmdline").read_text()]
+            killed.append(workers)
+            os.kill(int(workers[-1]), signal.SIGKILL)
+
+    with pytest.raises(RciError, match="the worker that ran 'collect' died"):
+        run_jobs([job], 1, kill_the_worker)
+    assert not (tmp_path / "e").exists()
