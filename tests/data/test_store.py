@@ -127,6 +127,11 @@ def test_writing_replaces_an_artefact_but_nothing_else(saved, tmp_path):
     store.write(saved, ragged([4]))
     assert len(store.read(saved)) == 1
     assert sorted(p.name for p in tmp_path.iterdir()) == ["episodes"]
+    labels = Labels.for_episodes(ragged([4]), [1])
+    with pytest.raises(RciError, match="holds 'episodes'; it is not overwritten with 'labels'"):
+        store.write(saved, labels)
+    (saved / "manifest.json").write_text("{")
+    store.write(saved, labels)  # what is damaged may be replaced
     (tmp_path / "thesis").mkdir()
     with pytest.raises(RciError, match="is not an artefact folder"):
         store.write(tmp_path / "thesis", ragged([4]))

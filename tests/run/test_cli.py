@@ -117,7 +117,7 @@ MISTAKES = [
     (("report", "episodes"), "is not the folder of a run"),
     (("inspect", "stops.txt"), "is not an artefact folder"),
     (("learn", "episodes", "labels", "costs"), "Missing option"),
-    (("collect", "point", "--episodes", "0", "--out", "x"), "0 is not in the range"),
+    (("collect", "point", "--episodes", "0", "--out", "x"), "Invalid value for '--episodes'"),
     (("nonsense",), "No such command"),
 ]  # fmt: skip
 

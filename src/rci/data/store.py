@@ -50,6 +50,8 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
     target = Path(folder)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
+    if target.exists() and (standing := _kind(target)) not in (record.kind, None):
+        raise RciError(f"{target} holds {standing!r}; it is not overwritten with {record.kind!r}.")
     arrays = record.arrays()
     manifest = _manifest(record, arrays, provenance)
     temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
@@ -109,6 +111,14 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise RciError(f"the manifest of {path} was changed after it was written: its checksum is wrong.")
     return manifest
+
+
+def _kind(folder: Path) -> str | None:
+    """What an artefact says it is; None where it is too damaged to say."""
+    try:
+        return str(read_manifest(folder)["kind"])
+    except RciError:
+        return None
 
 
 def is_current(folder: str | Path, key: str) -> bool:

@@ -57,8 +57,13 @@ def record_policy(policy: Policy, task: str, episodes: int, seed: int, **task_co
 def score_episodes(episodes: Episodes, oracle: Oracle) -> Scores:
     """Returns over the full episode and until the first unsafe transition, that one included."""
     first = oracle.first_unsafe()
-    cumulative = np.cumsum(episodes.reward, dtype=np.float64)
-    before = np.concatenate([[0.0], cumulative])[episodes.step_offset[:-1]]
-    end = episodes.step_offset[1:] - 1
-    stop = np.where(first >= 0, episodes.step_offset[:-1] + first, end)
-    return Scores(cumulative[end] - before, cumulative[stop] - before, first, episodes.lengths)
+    reward = episodes.reward.astype(np.float64)
+    step = np.arange(len(reward)) - np.repeat(episodes.step_offset[:-1], episodes.lengths)
+    stop = np.repeat(np.where(first >= 0, first, episodes.lengths), episodes.lengths)
+    start = episodes.step_offset[:-1]
+    return Scores(
+        returns=np.add.reduceat(reward, start),
+        returns_until_stop=np.add.reduceat(np.where(step <= stop, reward, 0.0), start),
+        first_violation=first,
+        lengths=episodes.lengths,
+    )

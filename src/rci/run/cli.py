@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +14,8 @@ import typer
 
 from rci import __version__
 from rci.data.errors import RciError
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=False,
@@ -93,7 +96,7 @@ def collect(
     from rci.run.jobs import Job
 
     settings = {"task_name": task, "episodes": episodes, "recipe": recipe}
-    _run_one(Job("collect", "collect", settings, seed, {}, out), as_json)
+    _run([Job("collect", "collect", settings, seed, {}, out)], as_json)
 
 
 @app.command()
@@ -152,7 +155,7 @@ def redistribute(
     options = parse_flags(settings)
     parse_options(method, options)
     inputs = {"episodes": episodes, "labels": labels}
-    _run_one(Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out), as_json)
+    _run([Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out)], as_json)
 
 
 @app.command()
@@ -195,7 +198,7 @@ def learn(
             out,
         ),
     ]
-    _run_one(*(jobs if behaviour is None else jobs[1:]), as_json=as_json)
+    _run(jobs if behaviour is None else jobs[1:], as_json)
 
 
 @app.command()
@@ -217,7 +220,7 @@ def evaluate(
     get(task)
     settings = {"task": task, "episodes": episodes}
     first = seed * SEED_STRIDE + EVALUATION_SEEDS
-    _run_one(Job("evaluate", "evaluate", settings, first, {"policy": policy}, out), as_json)
+    _run([Job("evaluate", "evaluate", settings, first, {"policy": policy}, out)], as_json)
 
 
 @app.command()
@@ -245,7 +248,7 @@ def inspect(
     _describe(path, as_json, verify=True)
 
 
-def _run_one(*jobs: Any, as_json: bool = False) -> None:
+def _run(jobs: list[Any], as_json: bool) -> None:
     """Run jobs in this process, on one core like every worker, so that the result is the same."""
     from rci.run.engine import prepare_process
     from rci.run.jobs import run_job
@@ -257,9 +260,10 @@ def _run_one(*jobs: Any, as_json: bool = False) -> None:
             if job.is_current():
                 report(job, 1.0, None)
                 continue
+            started = time.monotonic()
             report(job, 0.0, 0.0)
             run_job(job, partial(_pass_on, report, job))
-            report(job, 1.0, 0.0)
+            report(job, 1.0, time.monotonic() - started)
     _describe(jobs[-1].output, as_json)
 
 
@@ -284,13 +288,13 @@ def _print_json(value: Any) -> None:
 def main() -> None:
     """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C."""
     try:
-        status = app(standalone_mode=False)
-        sys.exit(status or 0)
+        app()
     except RciError as error:
         typer.echo(f"rci: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo(
-            "rci: stopped; what was finished is kept, run the same command again to continue.", err=True
-        )
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            typer.echo(
+                "rci: stopped; what was finished is kept, run the same command again to continue.", err=True
+            )
+        raise
