@@ -24,8 +24,17 @@ def test_one_cost_per_kept_step_and_exact_sums(method, point_episodes, point_lab
         assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6
 
 
-@pytest.mark.parametrize("rule", [{"start": "prior"}, {"compensation": "uniform"}, {"sign": "nonnegative"}])
-def test_every_conservation_rule(method, rule, point_episodes, point_labels):
+RULES = [
+    {"start": "prior"},
+    {"compensation": "uniform"},
+    {"sign": "nonnegative"},
+    {"distil": True, "distil_updates": 5},
+    {"folds": 3},
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_every_shared_option_keeps_the_sums(method, rule, point_episodes, point_labels):
     costs = redistribute(point_episodes, point_labels, method, **QUICK, **rule)
     assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6 or not costs.return_equivalent
     if rule == {"sign": "nonnegative"}:

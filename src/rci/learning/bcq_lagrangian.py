@@ -82,7 +82,10 @@ class Critic(eqx.Module):
 
     def __init__(self, key: jax.Array, obs_size: int, action_size: int, hidden: int) -> None:
         keys = jax.random.split(key)
-        self.first, self.second = (PairMlp(k, obs_size, action_size, (hidden, hidden, 1)) for k in keys)
+        # Near zero at first: a random answer would move the multiplier before anything was learned.
+        self.first, self.second = (
+            PairMlp(k, obs_size, action_size, (hidden, hidden, 1), last_scale=0.01) for k in keys
+        )
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
         return self.first(obs, action)[..., 0], self.second(obs, action)[..., 0]

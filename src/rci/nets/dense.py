@@ -21,14 +21,18 @@ def affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
 
 
 class Mlp(eqx.Module):
-    """Affine maps with ReLU between them. Input [..., sizes[0]], output [..., sizes[-1]]."""
+    """Affine maps with ReLU between them. Input [..., sizes[0]], output [..., sizes[-1]].
+
+    A small `last_scale` makes a new network answer about 0 whatever its key.
+    """
 
     weights: tuple[jax.Array, ...]
     biases: tuple[jax.Array, ...]
 
-    def __init__(self, key: jax.Array, sizes: Sequence[int]) -> None:
+    def __init__(self, key: jax.Array, sizes: Sequence[int], last_scale: float = 1.0) -> None:
         keys = jax.random.split(key, len(sizes) - 1)
-        self.weights = tuple(_lecun(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:]))
+        weights = [_lecun(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:])]
+        self.weights = (*weights[:-1], last_scale * weights[-1])
         self.biases = tuple(jnp.zeros(size) for size in sizes[1:])
 
     def __call__(self, x: jax.Array) -> jax.Array:
@@ -49,12 +53,14 @@ class PairMlp(eqx.Module):
     bias: jax.Array
     rest: Mlp
 
-    def __init__(self, key: jax.Array, obs_size: int, action_size: int, sizes: Sequence[int]) -> None:
+    def __init__(
+        self, key: jax.Array, obs_size: int, action_size: int, sizes: Sequence[int], last_scale: float = 1.0
+    ) -> None:
         first_key, rest_key = jax.random.split(key)
         joint = _lecun(first_key, obs_size + action_size, sizes[0])
         self.obs_weight, self.action_weight = joint[:obs_size], joint[obs_size:]
         self.bias = jnp.zeros(sizes[0])
-        self.rest = Mlp(rest_key, sizes)
+        self.rest = Mlp(rest_key, sizes, last_scale)
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
         from_obs = affine(obs, self.obs_weight, self.bias)

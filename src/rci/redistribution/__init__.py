@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import jax
@@ -16,9 +16,10 @@ from rci.data.record import Array
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.redistribution import baselines, rudder
-from rci.redistribution.base import Method
+from rci.redistribution.base import Method, Redistributor
 from rci.redistribution.conserve import Conservation, conserve, difference
-from rci.redistribution.fit import Training, fit
+from rci.redistribution.distil import Distillation, distil
+from rci.redistribution.fit import Fitted, Training, fit_folds
 from rci.redistribution.quality import assess
 
 REDISTRIBUTORS: dict[str, Method] = {
@@ -42,40 +43,34 @@ def redistribute(
     """Step costs of labelled episodes by one of REDISTRIBUTORS.
 
     options: settings of the method (rudder: hidden, loss, learning_rate), of its training (epochs, batch_size,
-    patience, held_out_share) and of conservation (start, compensation, sign).
+    patience, held_out_share, folds), of conservation (start, compensation, sign) and of distillation (distil).
     """
-    config, hyper, training, rule = parse_options(method, options)
+    config, hyper, training, rule, distillation = parse_options(method, options)
     labels.check_parent(episodes)
     redistributor = REDISTRIBUTORS[method].make(config)
     data = sequences(episodes, labels)
-    lengths = labels.kept_lengths
+    lengths, mask = labels.kept_lengths, data.mask > 0
     info: dict[str, Any] = {}
     model = None
     if redistributor.update is None:
         prediction = redistributor.predict(redistributor.init(jax.random.key(seed), data), episodes, lengths)
     else:
         _refuse_one_sided(labels)
-        fitted = fit(redistributor, data, hyper, training, seed, progress)
-        prediction = redistributor.predict(fitted.state, episodes, lengths)
-        unseen = fitted.held_out
-        info = {
-            "epochs": len(fitted.train_loss),
-            "train_loss": fitted.train_loss,
-            "held_out_loss": fitted.held_out_loss,
-            "held_out_episodes": unseen.tolist(),
-        }
-        if redistributor.scores == "prefix":
-            info |= assess(prediction[unseen], lengths[unseen], labels.cost[unseen])
-        sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1]}
-        model = SavedModel(method, {**asdict(config), **sizes}, to_arrays(fitted.state))
-    mask = data.mask > 0
+        fits = fit_folds(redistributor, data, hyper, training, seed, progress)
+        prediction = predict_folds(redistributor, fits, episodes, lengths)
+        info = fit_info(redistributor, fits, prediction, lengths, labels.cost)
+        sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1], "models": len(fits)}
+        model = SavedModel(method, {**asdict(config), **sizes}, to_arrays([fit.state for fit in fits]))
+    step = prediction
     if redistributor.scores == "prefix":
-        start = float(labels.cost.mean()) if rule.start == "prior" else 0.0
-        step = difference(prediction, mask, start)
-    else:
-        step = prediction
+        step = difference(prediction, mask, float(labels.cost.mean()) if rule.start == "prior" else 0.0)
+    rule = replace(rule, compensation=redistributor.compensation or rule.compensation)
     if redistributor.return_equivalent:
-        step = conserve(step, mask, labels.cost, _override(rule, redistributor.compensation))
+        step = conserve(step, mask, labels.cost, rule)
+    if distillation.distil:
+        step = distil(step, data, distillation, seed)
+        if redistributor.return_equivalent:
+            step = conserve(step, mask, labels.cost, rule)
     return StepCosts(
         cost=flatten(step, lengths),
         lengths=lengths,
@@ -88,8 +83,39 @@ def redistribute(
     )
 
 
+def predict_folds(
+    redistributor: Redistributor, fits: list[Fitted], episodes: Episodes, lengths: Array
+) -> Array:
+    """[N, T] predictions: of the one model there is, or, cross-fitted, of the model that never saw the episode."""
+    blocks = [redistributor.predict(fit.state, episodes, lengths) for fit in fits]
+    result = blocks[0]
+    for fit, block in zip(fits[1:], blocks[1:]):
+        result[fit.held_out] = block[fit.held_out]
+    return result
+
+
+def fit_info(
+    redistributor: Redistributor, fits: list[Fitted], prediction: Array, lengths: Array, cost: Array
+) -> dict[str, Any]:
+    """What the manifest says of the fit: the curves of the first model, and quality on unseen episodes."""
+    unseen = np.sort(np.concatenate([fit.held_out for fit in fits]))
+    info = {
+        "models": len(fits),
+        "epochs": len(fits[0].train_loss),
+        "train_loss": fits[0].train_loss,
+        "held_out_loss": fits[0].held_out_loss,
+        "held_out_episodes": len(unseen),
+    }
+    if redistributor.scores == "prefix":
+        info |= assess(prediction[unseen], lengths[unseen], cost[unseen])
+    return info
+
+
 def score(costs: StepCosts, episodes: Episodes) -> list[Array]:
-    """What the model fitted for `costs` predicts from every prefix of new episodes, one array per episode."""
+    """What was fitted for `costs` predicts from every prefix of new episodes, one array per episode.
+
+    Cross-fitted models answer with their mean.
+    """
     model = costs.model
     if model is None:
         raise RciError(
@@ -100,31 +126,29 @@ def score(costs: StepCosts, episodes: Episodes) -> list[Array]:
         "action_size": int(np.prod(episodes.action.shape[1:])),
     }
     settings = dict(model.config)
+    models = settings.pop("models")
     for name, size in sizes.items():
         if (expected := settings.pop(name)) != size:
             raise RciError(f"the model was fitted with {name} {expected}, these episodes have {size}.")
     method = REDISTRIBUTORS[model.method]
     redistributor = method.make(method.config(**settings))
     blank = sequences(episodes, Labels.for_episodes(episodes, np.full(len(episodes), -1)))
-    template = jax.eval_shape(redistributor.init, jax.random.key(0), blank)
-    state = from_arrays(template, model.arrays)
-    block = redistributor.predict(state, episodes, episodes.lengths)
+    template = [jax.eval_shape(redistributor.init, jax.random.key(0), blank)] * models
+    states = from_arrays(template, model.arrays)
+    block = np.mean([redistributor.predict(state, episodes, episodes.lengths) for state in states], axis=0)
     return np.split(flatten(block, episodes.lengths), episodes.step_offset[1:-1])
 
 
-def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Training, Conservation]:
+def parse_options(
+    method: str, options: dict[str, Any]
+) -> tuple[Any, Any, Training, Conservation, Distillation]:
     """Check the name of a method and its settings without running it."""
     if method not in REDISTRIBUTORS:
         raise unknown_name("redistributor", method, REDISTRIBUTORS)
     entry = REDISTRIBUTORS[method]
-    config, hyper, training, rule = build_parts(
-        (entry.config, entry.hyper, Training, Conservation), options, method
-    )
-    return config, hyper, training, rule
-
-
-def _override(rule: Conservation, compensation: Any) -> Conservation:
-    return rule if compensation is None else Conservation(rule.start, compensation, rule.sign)
+    parts = (entry.config, entry.hyper, Training, Conservation, Distillation)
+    config, hyper, training, rule, distillation = build_parts(parts, options, method)
+    return config, hyper, training, rule, distillation
 
 
 def _refuse_one_sided(labels: Labels) -> None:

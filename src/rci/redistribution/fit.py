@@ -24,9 +24,10 @@ class Training:
     batch_size: int = 64
     patience: int = 8  # epochs without a better held-out loss before training stops
     held_out_share: float = 0.2
+    folds: int = 1  # from 2 on: cross-fitting, each episode is scored by a model that never saw it
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience"):
+        for name in ("epochs", "batch_size", "patience", "folds"):
             if getattr(self, name) < 1:
                 raise RciError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not 0 < self.held_out_share < 1:
@@ -59,6 +60,39 @@ def split(cost: Array, share: float, seed: int) -> tuple[Array, Array]:
     return np.setdiff1d(np.arange(len(cost)), chosen), chosen
 
 
+def cross_folds(cost: Array, folds: int, seed: int) -> list[Array]:
+    """Every episode in exactly one fold, stopped and safe ones dealt out evenly."""
+    rng = np.random.default_rng(seed)
+    fold = np.empty(len(cost), np.int64)
+    for stopped in (True, False):
+        members = rng.permutation(np.flatnonzero((cost > 0) == stopped))
+        if len(members) < folds:
+            raise RciError(
+                f"{folds} folds need at least {folds} stopped and {folds} safe episodes, got "
+                f"{int((cost > 0).sum())} stopped and {int((cost == 0).sum())} safe."
+            )
+        fold[members] = np.arange(len(members)) % folds
+    return [np.flatnonzero(fold == k) for k in range(folds)]
+
+
+def fit_folds(
+    method: Redistributor,
+    data: Sequences,
+    hyper: Any,
+    training: Training,
+    seed: int,
+    progress: Callable[[float], None],
+) -> list[Fitted]:
+    """One model, or one for each fold of cross-fitting; what a model holds out, it never saw."""
+    if training.folds == 1:
+        return [fit(method, data, hyper, training, seed, progress)]
+    folds = cross_folds(data.cost, training.folds, seed)
+    return [
+        fit(method, data, hyper, training, seed + k, _part(progress, k, training.folds), held_out)
+        for k, held_out in enumerate(folds)
+    ]
+
+
 def fit(
     method: Redistributor,
     data: Sequences,
@@ -66,11 +100,15 @@ def fit(
     training: Training,
     seed: int,
     progress: Callable[[float], None],
+    held_out: Array | None = None,
 ) -> Fitted:
     """The state with the lowest held-out loss. Same seed, same result."""
     if method.update is None or method.held_out_loss is None:
         raise RciError("this redistributor has nothing to fit.")
-    train, held_out = split(data.cost, training.held_out_share, seed)
+    if held_out is None:
+        train, held_out = split(data.cost, training.held_out_share, seed)
+    else:
+        train = np.setdiff1d(np.arange(len(data.cost)), held_out)
     init_key, order_key = jax.random.split(jax.random.key(seed))
     device = Sequences(*(jnp.asarray(array) for array in data))
     state = best = method.init(init_key, Sequences(*(array[train] for array in device)))
@@ -96,6 +134,11 @@ def fit(
             break
     progress(1.0)
     return Fitted(best, [t for t, _ in history], [h for _, h in history], held_out)
+
+
+def _part(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:
+    """Progress of one of several fits as progress of all."""
+    return lambda share: progress((number + share) / count)
 
 
 def _epoch(update: Callable, batch_size: int) -> Callable:
