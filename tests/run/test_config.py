@@ -81,8 +81,8 @@ def test_the_plan_shares_work_and_separates_seeds(tmp_path):
     assert len(jobs) == len(plan(config, tmp_path))
     assert sum(job.stage == "behaviour" for job in jobs.values()) == 1
     # reward-only and sparse share their costs; each learned method has one fit per seed
-    assert sum(job.stage == "redistribute" for job in jobs.values()) == 2 * 4
-    assert sum(job.stage == "learn" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 4 * 3)
+    assert sum(job.stage == "redistribute" for job in jobs.values()) == 2 * 3
+    assert sum(job.stage == "learn" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 3 * 3)
     for job in jobs.values():
         assert set(job.needs) <= set(jobs)
     assert config.collect.episodes < EVALUATION_SEEDS

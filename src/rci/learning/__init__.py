@@ -72,9 +72,9 @@ def learn(
     data = to_device(transitions, frozen.scaling)
     entry = LEARNERS[method]
     state, history = train(entry.make, config, hyper, data, frozen, schedule.updates, seed, progress)
-    learner = entry.make(config)
-    actor = learner.policy(state, frozen, hyper)
-    expected_return, expected_cost = learner.predict(jax.random.key(0), actor, data.obs[data.initial])
+    actor = entry.make(config).policy(state, frozen, hyper)
+    _, predict = _compiled(method, config)
+    expected_return, expected_cost = predict(actor, data.obs[data.initial])
     info = {
         "budget": str(budget),
         "threshold": str(hyper.threshold),
@@ -145,7 +145,7 @@ def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
 
 def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
     """The policy as a pure function of numpy arrays. It has no memory: what comes in goes out."""
-    act = _compiled_act(method, config)
+    act, _ = _compiled(method, config)
 
     def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         return np.asarray(act(seed, actor, obs)), memory
@@ -154,8 +154,8 @@ def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], t
 
 
 @lru_cache(maxsize=8)
-def _compiled_act(method: str, config: Any) -> Callable:
-    """Compiled once for all policies of a kind."""
+def _compiled(method: str, config: Any) -> tuple[Callable, Callable]:
+    """Acting and predicting, compiled once for all policies of a kind."""
     learner = LEARNERS[method].make(config)
 
     @jax.jit
@@ -163,4 +163,8 @@ def _compiled_act(method: str, config: Any) -> Callable:
         scaling = actor.behaviour.scaling
         return scaling.decode_action(learner.act(jax.random.key(seed), actor, scaling.obs(obs)))
 
-    return act
+    @jax.jit
+    def predict(actor: Any, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return learner.predict(jax.random.key(0), actor, obs)
+
+    return act, predict

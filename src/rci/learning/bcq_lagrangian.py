@@ -71,7 +71,7 @@ class Hyper(NamedTuple):
     reward_pessimism: float = 0.75  # weight of the lower twin
     cost_pessimism: float = 0.5  # weight of the higher twin
     nudge: float = 0.05  # largest change of a candidate by the actor
-    multiplier_rate: float = 3e-3
+    multiplier_rate: float = 1e-3
 
 
 class Critic(eqx.Module):

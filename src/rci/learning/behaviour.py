@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -107,8 +107,7 @@ def fit_behaviour(
     scaling = measure_scaling(transitions)
     data = to_device(transitions, scaling)
     init_key, train_key = jax.random.split(jax.random.key(seed))
-    vae = Vae(init_key, data.obs.shape[-1], data.action.shape[-1], config)
-    optimiser = optax.adam(config.learning_rate).init(vae)
+    vae, optimiser = _start(config, data.obs.shape[-1], data.action.shape[-1], init_key)
     loss = jnp.nan
     for first in range(0, config.updates, CHUNK):
         count = min(CHUNK, config.updates - first)
@@ -140,6 +139,12 @@ def template(obs_size: int, action_size: int, config: Config) -> Any:
         return FrozenBehaviour(Vae(jax.random.key(0), obs_size, action_size, config), scaling)
 
     return jax.eval_shape(blank)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _start(config: Config, obs_size: int, action_size: int, key: jax.Array) -> tuple[Vae, Any]:
+    vae = Vae(key, obs_size, action_size, config)
+    return vae, optax.adam(config.learning_rate).init(vae)
 
 
 @lru_cache(maxsize=4)

@@ -111,7 +111,7 @@ def fit(
         train = np.setdiff1d(np.arange(len(data.cost)), held_out)
     init_key, order_key = jax.random.split(jax.random.key(seed))
     device = Sequences(*(jnp.asarray(array) for array in data))
-    state = best = method.init(init_key, Sequences(*(array[train] for array in device)))
+    state = best = jax.jit(method.init)(init_key, Sequences(*(array[train] for array in device)))
     run_epoch = jax.jit(_epoch(method.update, min(training.batch_size, len(train))))
     judge = jax.jit(method.held_out_loss)
     unseen = Sequences(*(array[held_out] for array in device))
