@@ -191,3 +191,14 @@ def test_a_killed_writer_leaves_nothing_that_loads_and_the_next_one_cleans_up(tm
             assert len(store.read(target)) == 20
     store.write(target, ragged([2]))
     assert [p.name for p in tmp_path.iterdir()] == ["episodes"]
+
+
+def test_a_manifest_cannot_point_out_of_its_folder(saved):
+    arrays = json.loads((saved / "manifest.json").read_text())["arrays"]
+    for name in ("../secret", "/etc/passwd", "..", ""):
+        rewrite(saved, arrays={**arrays, name: arrays["obs"]})
+        with pytest.raises(RciError, match="is no name of an array"):
+            store.read(saved)
+    rewrite(saved, arrays=arrays, format="1")
+    with pytest.raises(RciError, match="not one of ours"):
+        store.read(saved)

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ FORMAT_VERSION = 1
 KINDS: dict[str, type[Record]] = {
     cls.kind: cls for cls in (Episodes, Oracle, Labels, StepCosts, Behaviour, Policy, Scores)
 }
+ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium")
 
 
@@ -99,7 +101,11 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         raise RciError(f"{path} is not an artefact folder: it has no manifest.json.") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise RciError(f"the manifest of {path} is not readable JSON: {error}.") from None
-    if not isinstance(manifest, dict) or "format" not in manifest or "kind" not in manifest:
+    if (
+        not isinstance(manifest, dict)
+        or not isinstance(manifest.get("format"), int)
+        or "kind" not in manifest
+    ):
         raise RciError(f"{path} has a manifest.json, but not one of ours: no format and kind in it.")
     if manifest["format"] > FORMAT_VERSION:
         raise RciError(
@@ -108,6 +114,9 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         )
     if manifest["kind"] not in KINDS:
         raise RciError(f"{path} holds {manifest['kind']!r}, which this program does not know.")
+    for name in manifest.get("arrays", ()):
+        if not ARRAY_NAME.fullmatch(name):
+            raise RciError(f"{path} is damaged: {name!r} is no name of an array.")
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise RciError(f"the manifest of {path} was changed after it was written: its checksum is wrong.")
     return manifest

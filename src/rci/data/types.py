@@ -1,20 +1,18 @@
 """The types that cross between stages. Each is checked once, when it is built.
 
-Episodes of different lengths are stored end to end in flat arrays; `lengths` says where the borders are.
-Row t of episode i stands at `step_offset[i] + t` in the arrays that have one row per transition, and at
-`obs_offset[i] + t` in `obs`, which has one row more per episode (the observation after the last action).
+Episodes and their oracle are in `episodes.py`, fitted models in `models.py`; all are imported from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.episodes import Episode, Episodes, Oracle, first_true
 from rci.data.errors import RciError
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
@@ -30,192 +28,11 @@ __all__ = [
     "Scores",
     "StepCosts",
     "Transitions",
+    "first_true",
+    "kept_rows",
 ]
 
 SUM_TOLERANCE = 1e-6  # how far the step costs of an episode may be from its episodic cost
-
-
-class Episode(NamedTuple):
-    """One recorded trajectory: obs [T+1, ...], action [T, ...], reward [T], and how it ended."""
-
-    obs: Array
-    action: Array
-    reward: Array
-    terminated: bool
-    truncated: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Episodes(Record):
-    """Recorded trajectories. `terminated`: the environment ended it; `truncated`: the time limit did.
-
-    Neither flag means that the recording breaks off for another reason, such as a person's stop.
-    `source` says which of the behaviours named in `sources` recorded the episode.
-    """
-
-    kind: ClassVar[str] = "episodes"
-    obs: Array
-    action: Array
-    reward: Array
-    lengths: Array
-    terminated: Array
-    truncated: Array
-    source: Array | None = None
-    task: str = ""
-    sources: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        set_fields(self, lengths=check_lengths(self.lengths))
-        steps, episodes = int(self.lengths.sum()), len(self.lengths)
-        set_fields(self, sources=tuple(self.sources))
-        set_fields(
-            self, source=np.zeros(episodes, np.int32) if self.source is None else np.asarray(self.source)
-        )
-        for name, rows in (
-            ("obs", steps + episodes),
-            ("action", steps),
-            ("reward", steps),
-            ("terminated", episodes),
-            ("truncated", episodes),
-            ("source", episodes),
-        ):
-            array = np.asanyarray(getattr(self, name))
-            set_fields(self, **{name: array})
-            if array.ndim == 0 or len(array) != rows:
-                got = len(array) if array.ndim else "a single number"
-                raise RciError(
-                    f"episodes.{name} must have {rows} rows ({episodes} episodes, {steps} steps in all), got {got}."
-                )
-        for name in ("terminated", "truncated"):
-            if getattr(self, name).dtype != np.bool_:
-                raise RciError(f"episodes.{name} must be true/false flags, got {getattr(self, name).dtype}.")
-        if self.reward.ndim != 1:
-            raise RciError(f"episodes.reward must have one number per step, got shape {self.reward.shape}.")
-        if self.obs.ndim < 2 or self.action.ndim < 2:
-            raise RciError(
-                f"episodes.obs and episodes.action must be [rows, features], got {self.obs.shape} and "
-                f"{self.action.shape}."
-            )
-        if self.sources and (self.source.min() < 0 or self.source.max() >= len(self.sources)):  # type: ignore[union-attr]
-            raise RciError(f"episodes.source must be an index into the {len(self.sources)} sources.")
-        for name, offset in (
-            ("obs", self.obs_offset),
-            ("action", self.step_offset),
-            ("reward", self.step_offset),
-        ):
-            check_finite(f"episodes.{name}", getattr(self, name), offset)
-
-    @classmethod
-    def from_list(cls, episodes: Sequence[Episode], task: str = "") -> Episodes:
-        """Join single episodes; each must have one observation more than it has actions and rewards."""
-        if not episodes:
-            raise RciError("there are no episodes: at least one is needed.")
-        for i, episode in enumerate(episodes):
-            steps = len(episode.action)
-            if len(episode.obs) != steps + 1 or len(episode.reward) != steps:
-                raise RciError(
-                    f"episode {i}: {steps} actions need {steps + 1} observations and {steps} rewards, got "
-                    f"{len(episode.obs)} and {len(episode.reward)}."
-                )
-        for name in ("obs", "action"):
-            shapes = {np.shape(getattr(e, name))[1:] for e in episodes}
-            if len(shapes) > 1:
-                raise RciError(f"episodes differ in the shape of {name}: {sorted(shapes)}.")
-        return cls(
-            obs=np.concatenate([e.obs for e in episodes]),
-            action=np.concatenate([e.action for e in episodes]),
-            reward=np.concatenate([e.reward for e in episodes]),
-            lengths=np.array([len(e.action) for e in episodes]),
-            terminated=np.array([bool(e.terminated) for e in episodes]),
-            truncated=np.array([bool(e.truncated) for e in episodes]),
-            task=task,
-        )
-
-    @cached_property
-    def step_offset(self) -> Array:
-        """Where each episode's transitions begin; one entry more than there are episodes."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
-
-    @cached_property
-    def obs_offset(self) -> Array:
-        """Where each episode's observations begin."""
-        return self.step_offset + np.arange(len(self.lengths) + 1)
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __getitem__(self, i: int) -> Episode:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"episode {i} of {len(self)}")
-        i %= len(self)
-        steps = slice(self.step_offset[i], self.step_offset[i + 1])
-        return Episode(
-            obs=self.obs[self.obs_offset[i] : self.obs_offset[i + 1]],
-            action=self.action[steps],
-            reward=self.reward[steps],
-            terminated=bool(self.terminated[i]),
-            truncated=bool(self.truncated[i]),
-        )
-
-    def __iter__(self) -> Iterator[Episode]:
-        return (self[i] for i in range(len(self)))
-
-    def __repr__(self) -> str:
-        name = f"{self.task}: " if self.task else ""
-        return (
-            f"Episodes({name}{len(self)} episodes, {int(self.lengths.sum())} steps, "
-            f"observation {self.obs.shape[1:]}, action {self.action.shape[1:]})"
-        )
-
-    def arrays(self) -> dict[str, Array]:
-        return {
-            "obs": self.obs,
-            "action": self.action,
-            "reward": self.reward,
-            "lengths": self.lengths,
-            "terminated": self.terminated,
-            "truncated": self.truncated,
-            "source": np.asarray(self.source),
-        }
-
-    def meta(self) -> dict[str, Any]:
-        return {"task": self.task, "sources": list(self.sources)}
-
-
-@dataclass(frozen=True, eq=False)
-class Oracle(Record):
-    """The truth about recorded episodes, for labelers, evaluation and reports only; no learner receives it.
-
-    `unsafe[row]`: the transition led into an unsafe state. `distance[row]`: to the nearest danger after it.
-    """
-
-    kind: ClassVar[str] = "oracle"
-    unsafe: Array
-    distance: Array
-    lengths: Array
-    episodes_hash: str
-
-    def __post_init__(self) -> None:
-        set_fields(self, lengths=check_lengths(self.lengths))
-        offset = np.concatenate([[0], np.cumsum(self.lengths)])
-        for name in ("unsafe", "distance"):
-            if getattr(self, name).shape != (offset[-1],):
-                raise RciError(
-                    f"oracle.{name} must have shape {(int(offset[-1]),)}, got {getattr(self, name).shape}."
-                )
-        if self.unsafe.dtype != np.bool_:
-            raise RciError(f"oracle.unsafe must be true/false flags, got {self.unsafe.dtype}.")
-        check_finite("oracle.distance", self.distance, offset)
-
-    def first_unsafe(self) -> Array:
-        """Index of the first unsafe transition of each episode, -1 where there is none."""
-        return first_true(self.unsafe, self.lengths)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"unsafe": self.unsafe, "distance": self.distance, "lengths": self.lengths}
-
-    def meta(self) -> dict[str, Any]:
-        return {"episodes_hash": self.episodes_hash}
 
 
 @dataclass(frozen=True, eq=False)
@@ -495,11 +312,3 @@ def kept_rows(episodes: Episodes, labels: Labels) -> Array:
         np.cumsum(labels.kept_lengths) - labels.kept_lengths, labels.kept_lengths
     )
     return np.repeat(episodes.step_offset[:-1], labels.kept_lengths) + within
-
-
-def first_true(flags: Array, lengths: Array) -> Array:
-    """Index within its episode of the first true flag, -1 where there is none. flags: flat, [sum(lengths)]."""
-    offset = np.concatenate([[0], np.cumsum(lengths)])
-    position = np.where(flags, np.arange(len(flags)), len(flags))
-    first = np.minimum.reduceat(position, offset[:-1])
-    return np.where(first < offset[1:], first - offset[:-1], -1)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
-from rci.data.batch import Sequences, flatten, pad
+from rci.data.batch import Sequences, pad
 from rci.data.record import Array
 from rci.data.types import Episodes
 
@@ -70,6 +70,3 @@ def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:
 def last_step(block: Array, lengths: Array) -> Array:
     """[N, T] -> [N]: the value at each episode's last step."""
     return block[np.arange(len(block)), lengths - 1]
-
-
-__all__ = ["Method", "Redistributor", "flatten", "last_step", "predict_with"]

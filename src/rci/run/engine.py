@@ -28,7 +28,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
 
     A job that fails stops the run: what is finished stays, what is half-written never appears.
     """
-    cores = sorted(os.sched_getaffinity(0))
+    cores = available_cores()
     pool = _Pool(cores[: workers or len(cores)])
     waiting = list(jobs)
     finished: set[str] = set()
@@ -142,12 +142,23 @@ def _serve(core: int, connection: Connection) -> None:
 
 
 def prepare_process(core: int | None = None) -> None:
-    """Pin this process to one core, before JAX counts them, and let compiled code survive the process."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0)) if core is None else core})
+    """Pin this process to one core, before JAX counts them, and let compiled code survive the process.
+
+    Where the system cannot pin (anything but Linux), jobs run all the same, on as many threads as XLA likes.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {available_cores()[0] if core is None else core})
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+def available_cores() -> list[int]:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def cache_folder() -> Path:

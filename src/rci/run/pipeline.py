@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -176,7 +177,14 @@ def run_pipeline(
         report(job, share, seconds)
 
     run_jobs(plan(config, out), workers, note)
-    return write_summary(config, out, command)
+    page = Job(
+        "report", "report", {}, config.seed, {}, out / "report"
+    )  # not an artefact: written anew each time
+    report(page, 0.0, 0.0)
+    started = time.monotonic()
+    path = write_summary(config, out, command)
+    report(page, 1.0, time.monotonic() - started)
+    return path
 
 
 def prepare_folder(out: Path) -> None:
