@@ -11,14 +11,22 @@ from conftest import ragged
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.types import Episodes, Labels
+from rci.data.types import Episodes, Labels, Transitions
 from rci.learning import LEARNERS, fit_behaviour, learn
-from rci.learning.behaviour import Config
+from rci.learning.behaviour import Config, restore_behaviour
+from rci.learning.dataset import to_device
+from rci.nets.arrays import from_arrays, to_arrays
 from rci.redistribution import redistribute
 
 training = importlib.import_module("rci.learning.train")  # `rci.learning.train` is the function
 TINY = {"hidden": 32, "batch_size": 64, "initial_batch_size": 32, "updates": 1500, "target_rate": 0.05}
 VARIANTS = {"bcq-lagrangian": [{"variant": "critic"}, {"variant": "penalised"}, {"estimate": "batch"}]}
+
+
+def tiny_config(method):
+    """The static half of TINY."""
+    config = LEARNERS[method].config
+    return config(**{name: TINY[name] for name in TINY if name in vars(config())})
 
 
 def one_step(count=400):
@@ -64,9 +72,7 @@ def test_same_seed_same_policy_and_one_compilation(method, probe):
     episodes, labels, costs, behaviour = probe
     settings = {**TINY, "updates": 7}
     one = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
-    entry = LEARNERS[method]
-    config = entry.config(**{name: TINY[name] for name in TINY if name in vars(entry.config())})
-    _, run = training._compiled(entry.make, config)
+    _, run = training._compiled(LEARNERS[method].make, tiny_config(method))
     compiled = run._cache_size()
     two = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
     other = learn(
@@ -74,6 +80,23 @@ def test_same_seed_same_policy_and_one_compilation(method, probe):
     )
     assert one.hash == two.hash != other.hash
     assert run._cache_size() == compiled
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_everything_that_changes_is_in_the_state(method, probe):
+    """Ten updates are five updates, the state as plain arrays and back, and five more, bit for bit."""
+    episodes, labels, costs, behaviour = probe
+    start, run = training._compiled(LEARNERS[method].make, tiny_config(method))
+    frozen = restore_behaviour(behaviour)
+    data = to_device(Transitions.build(episodes, labels, costs), frozen.scaling)
+    key, hyper = jax.random.key(5), LEARNERS[method].hyper(threshold=0.1)
+    begun = start(key, data, frozen, hyper)
+    whole, _ = run(key, 0, 10, begun, data, frozen, hyper)
+    half, _ = run(key, 0, 5, begun, data, frozen, hyper)
+    restored = from_arrays(half, to_arrays(half))
+    rest, _ = run(key, 5, 5, restored, data, frozen, hyper)
+    for one, two in zip(jax.tree.leaves(whole), jax.tree.leaves(rest)):
+        assert np.array_equal(one, two)
 
 
 @pytest.mark.parametrize("method", sorted(LEARNERS))

@@ -1,9 +1,11 @@
 """The exam that every redistributor sits. A new method is examined as soon as it is in REDISTRIBUTORS."""
 
+import jax
 import numpy as np
 import pytest
 
 from rci.data import store
+from rci.data.batch import sequences
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
 from rci.redistribution import REDISTRIBUTORS, redistribute
@@ -63,6 +65,28 @@ def test_what_lies_behind_the_stop_has_no_influence(method, point_episodes, poin
     one = redistribute(point_episodes, point_labels, method, **QUICK)
     two = redistribute(changed, labels, method, **QUICK)
     assert np.array_equal(one.cost, two.cost)
+
+
+def subset(episodes, index):
+    """The chosen episodes, in the order of `index`."""
+    chosen = Episodes.from_list([episodes[i] for i in index], task=episodes.task)
+    arrays = {**chosen.arrays(), "source": episodes.source[index]}
+    return Episodes(**arrays, task=episodes.task, sources=episodes.sources)
+
+
+def test_neither_padding_nor_order_has_an_influence(method, point_episodes, point_labels):
+    """An episode's scores are the same beside longer ones, beside shorter ones, and in any place."""
+    entry = REDISTRIBUTORS[method]
+    redistributor = entry.make(entry.config())
+    data = sequences(point_episodes, point_labels)
+    state = redistributor.init(jax.random.key(0), data)
+    lengths = point_labels.kept_lengths
+    whole = redistributor.predict(state, point_episodes, lengths)
+    short = np.flatnonzero(lengths < np.median(lengths))[::-1]
+    part = redistributor.predict(state, subset(point_episodes, short), lengths[short])
+    assert part.shape[1] < whole.shape[1]
+    for row, i in zip(part, short):
+        assert row[: lengths[i]] == pytest.approx(whole[i, : lengths[i]], abs=1e-5)
 
 
 def test_saved_and_loaded(method, point_episodes, point_labels, tmp_path):
