@@ -107,7 +107,7 @@ def load_module(monkeypatch, tmp_path):
 
 @pytest.fixture
 def method_from(load_module):
-    """A method of the docs by its module's name, such as rci.redistribution.recency."""
+    """A method of the docs by its module's name, such as rci.redistribution.clock."""
 
     def find(page: str, name: str, entry: type):
         (block,) = [b for b in blocks(DOCS / page, "python") if module_name(b) == name]
@@ -301,7 +301,8 @@ def test_sparse_and_uniform_costs_by_hand():
 
 def test_nudge_by_hand():
     """An actor that answers 1 and -2 whatever it sees."""
-    actor = jax.tree.map(jnp.zeros_like, PairMlp(jax.random.key(0), 3, 2, (4, 2)))
+    shapes = jax.eval_shape(lambda: PairMlp(jax.random.key(0), 3, 2, (4, 2)))
+    actor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
     object.__setattr__(actor.rest, "biases", (jnp.array([1.0, -2.0]),))
     candidate = jnp.array([[[0.5, 0.5], [0.99, -1.0]]])
     moved = np.asarray(nudge(actor, jnp.zeros((1, 3)), candidate, 0.1))[0]
@@ -314,7 +315,7 @@ def test_nudge_by_hand():
 QUICK = {"epochs": 2}
 
 
-@pytest.fixture(params=["recency", "additive"])
+@pytest.fixture(params=["clock", "additive"])
 def example(request, method_from, monkeypatch):
     """The name under which a redistributor of the docs is registered."""
     found = method_from(
@@ -333,9 +334,6 @@ def test_an_example_redistributor_keeps_the_contract(example, point_episodes, po
     check_arrays(tmp_path / "costs")
     assert again.hash == one.hash
     assert np.array_equal(again.cost, one.cost)
-    positive = redistribute(point_episodes, point_labels, example, sign="nonnegative", **QUICK)
-    assert positive.cost.min() >= 0
-    assert np.abs(positive.sums() - point_labels.cost).max() <= 1e-6
 
 
 def test_an_example_redistributor_sees_nothing_behind_the_stop(example, point_episodes, point_labels):
@@ -354,7 +352,7 @@ def test_an_example_redistributor_sees_nothing_behind_the_stop(example, point_ep
 
 
 def test_the_trained_example_learns_and_scores_new_episodes(method_from, monkeypatch):
-    """A cost that is truly additive: the first action counts, and a stopped episode has a high sum."""
+    """A cost that is truly additive: one step of each stopped episode, and none of a safe one, is a bad one."""
     entry = method_from("adding_a_redistributor.md", "rci.redistribution.additive", RedistributorMethod)
     monkeypatch.setitem(REDISTRIBUTORS, "additive", entry)
     episodes = ragged([4] * 60, seed=2)
@@ -363,7 +361,7 @@ def test_the_trained_example_learns_and_scores_new_episodes(method_from, monkeyp
     arrays["action"][np.arange(60) * 4 + 1, 0] = bad  # at the second step
     episodes = Episodes(**arrays)
     labels = Labels.for_episodes(episodes, np.where(bad, 3, -1))
-    settings = {"epochs": 60, "batch_size": 8, "learning_rate": 1e-2, "patience": 60}
+    settings = {"epochs": 40, "batch_size": 8, "learning_rate": 1e-2, "patience": 40}
     costs = redistribute(episodes, labels, "additive", **settings)
     assert costs.info["held_out_loss"][-1] < 0.3 * costs.info["held_out_loss"][0]
     found = [np.argmax(c) == 1 for c, was_bad in zip(costs.per_episode(), bad) if was_bad]
@@ -387,18 +385,14 @@ def one_step(method_from, monkeypatch):
 @pytest.fixture(scope="module")
 def probe():
     """One action in [-1, 1]: it pays itself, and above 0 it is unsafe."""
-    episodes = ragged([1] * 300, seed=7, action_size=1)
-    arrays = {**episodes.arrays(), "terminated": np.ones(300, bool)}
+    episodes = ragged([1] * 400, seed=7, action_size=1)
+    arrays = {**episodes.arrays(), "terminated": np.ones(400, bool)}
     arrays["reward"] = arrays["action"][:, 0].copy()
     episodes = Episodes(**arrays)
     labels = Labels.for_episodes(episodes, np.where(arrays["action"][:, 0] > 0, 0, -1))
     config = behaviour_model.Config(hidden=32, updates=1000, latent_limit=2.0)
-    return (
-        episodes,
-        labels,
-        redistribute(episodes, labels, "sparse"),
-        fit_behaviour(episodes, labels, 0, config),
-    )
+    costs = redistribute(episodes, labels, "sparse")
+    return episodes, labels, costs, fit_behaviour(episodes, labels, 0, config)
 
 
 def test_the_example_learner_keeps_the_contract(one_step, probe, tmp_path):

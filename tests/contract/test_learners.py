@@ -29,6 +29,13 @@ def tiny_config(method):
     return config(**{name: TINY[name] for name in TINY if name in vars(config())})
 
 
+def known(method, settings):
+    """Those of the settings that this learner has."""
+    entry = LEARNERS[method]
+    names = {*vars(entry.config()), *entry.hyper._fields, "updates"}
+    return {name: value for name, value in settings.items() if name in names}
+
+
 def one_step(count=400):
     """One action in [-1, 1]: it pays itself, and above 0 it is unsafe. Safe optimum 0, greedy optimum 1."""
     episodes = ragged([1] * count, seed=7, action_size=1)
@@ -59,7 +66,7 @@ def test_budget_decides_between_safe_and_greedy(method, options, probe):
     episodes, labels, costs, behaviour = probe
     means = []
     for budget in (0.0, math.inf):
-        settings = {**TINY, **options, "multiplier_rate": 0.01}
+        settings = known(method, {**TINY, "multiplier_rate": 0.01}) | options
         policy = learn(episodes, labels, costs, method, budget, behaviour=behaviour, **settings)
         means.append(float(policy.act(episodes.obs[:200]).mean()))
     safe, greedy = means
@@ -70,7 +77,7 @@ def test_budget_decides_between_safe_and_greedy(method, options, probe):
 @pytest.mark.parametrize("method", sorted(LEARNERS))
 def test_same_seed_same_policy_and_one_compilation(method, probe):
     episodes, labels, costs, behaviour = probe
-    settings = {**TINY, "updates": 7}
+    settings = known(method, {**TINY, "updates": 7})
     one = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
     _, run = training._compiled(LEARNERS[method].make, tiny_config(method))
     compiled = run._cache_size()
@@ -102,7 +109,7 @@ def test_everything_that_changes_is_in_the_state(method, probe):
 @pytest.mark.parametrize("method", sorted(LEARNERS))
 def test_a_saved_policy_acts_the_same(method, probe, tmp_path):
     episodes, labels, costs, behaviour = probe
-    policy = learn(episodes, labels, costs, method, 0.1, behaviour=behaviour, **{**TINY, "updates": 5})
+    policy = learn(episodes, labels, costs, method, 0.1, behaviour=behaviour, **known(method, {**TINY, "updates": 5}))
     policy.save(tmp_path / "policy")
     again = rci.load(tmp_path / "policy")
     obs = episodes.obs[:64]
@@ -130,7 +137,8 @@ def test_bad_input(method, probe):
     with pytest.raises(RciError, match="fitted to other labels"):
         learn(episodes, other, redistribute(episodes, other, "sparse"), method, behaviour=behaviour)
     with pytest.raises(RciError, match="diverged between updates 0 and .*lower"):
-        learn(episodes, labels, costs, method, behaviour=behaviour, **{**TINY, "learning_rate": 1e30})
+        settings = known(method, {**TINY, "learning_rate": 1e30})
+        learn(episodes, labels, costs, method, behaviour=behaviour, **settings)
 
 
 def test_all_unsafe_can_only_be_learned_without_a_budget(probe):

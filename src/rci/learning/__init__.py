@@ -21,7 +21,7 @@ from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import fit_behaviour, restore_behaviour, template
 from rci.learning.budget import Budget, parse_budget, threshold
-from rci.learning.dataset import Batch, to_device
+from rci.learning.dataset import Dataset, to_device
 from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
 
@@ -122,25 +122,13 @@ def _entry(method: str) -> Method:
 
 
 def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
-    """An actor of the right shapes; only ever traced for them."""
-    obs = behaviour.scaling.obs.mean[None]
-    action = behaviour.scaling.action_centre[None]
-    number = jnp.zeros(1)
-    batch = Batch(
-        obs,
-        action,
-        number,
-        number,
-        obs,
-        number,
-        number,
-        number,
-        action[None],
-        action[None],
-        obs,
-        action[None],
-    )
-    return learner.policy(learner.init(jax.random.key(0), batch, hyper), behaviour, hyper)
+    """An actor of the right shapes, from a dataset of one transition; only ever traced for them."""
+    obs = jnp.stack([behaviour.scaling.obs.mean] * 2)
+    action, number, row = behaviour.scaling.action_centre[None], jnp.zeros(1), jnp.zeros(1, jnp.int32)
+    data = Dataset(obs, row, action, number, number, number, number, number, row)
+    init_key, batch_key = jax.random.split(jax.random.key(0))
+    batch = learner.sample(batch_key, data, behaviour)
+    return learner.policy(learner.init(init_key, batch, hyper), behaviour, hyper)
 
 
 def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:

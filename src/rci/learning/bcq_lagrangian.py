@@ -137,7 +137,7 @@ class Judgement(NamedTuple):
 
 
 def nudge(actor: PairMlp, obs: jax.Array, candidate: jax.Array, limit: Number) -> jax.Array:
-    """candidate + limit * tanh(actor(obs, candidate)), kept in [-1, 1]. Fujimoto et al. 2019, Eq. (12)."""
+    """candidate + limit * tanh(actor(obs, candidate)), kept in [-1, 1]. Fujimoto et al. 2019."""
     return jnp.clip(candidate + limit * jnp.tanh(actor(obs, candidate)), -1.0, 1.0)
 
 

@@ -86,7 +86,7 @@ class FrozenBehaviour(NamedTuple):
 
 
 def vae_loss(vae: Vae, key: jax.Array, obs: jax.Array, action: jax.Array, kl_weight: float) -> jax.Array:
-    """Mean squared reconstruction error plus weighted divergence from the prior. Fujimoto et al. 2019, Eq. (19)."""
+    """Mean squared reconstruction error plus weighted divergence from the prior. Fujimoto et al. 2019."""
     mean, log_deviation = jnp.split(vae.encoder(obs, action), 2, axis=-1)
     log_deviation = jnp.clip(log_deviation, *LOG_DEVIATION_RANGE)
     latent = mean + jnp.exp(log_deviation) * jax.random.normal(key, mean.shape)

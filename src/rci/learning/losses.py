@@ -34,7 +34,7 @@ def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, va
 
 
 def soft_minimum(first: jax.Array, second: jax.Array, weight: Number) -> jax.Array:
-    """weight * min + (1 - weight) * max of twin critics. Fujimoto et al. 2019, Eq. (13)."""
+    """weight * min + (1 - weight) * max of twin critics. Fujimoto et al. 2019."""
     return weight * jnp.minimum(first, second) + (1.0 - weight) * jnp.maximum(first, second)
 
 

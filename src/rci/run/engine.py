@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -30,19 +31,22 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
     """
     cores = available_cores()
     pool = _Pool(cores[: workers or len(cores)])
-    waiting = list(jobs)
+    place = {job.name: i for i, job in enumerate(jobs)}
+    waiting, queue = list(jobs), []
     finished: set[str] = set()
     try:
-        while waiting or pool.busy:
+        while len(finished) < len(jobs):
+            # A job's inputs are final once the jobs it needs are done, so each is checked for changes just once.
             for job in [job for job in waiting if set(job.needs) <= finished]:
+                waiting.remove(job)
                 if job.is_current():
                     report(job, 1.0, None)
                     finished.add(job.name)
-                elif pool.start(job):
-                    report(job, 0.0, 0.0)
                 else:
-                    continue
-                waiting.remove(job)
+                    queue.append(job)
+            queue.sort(key=lambda job: place[job.name])
+            while queue and pool.start(queue[0]):
+                report(queue.pop(0), 0.0, 0.0)
             for job, share, seconds in pool.news():
                 report(job, share, seconds)
                 if share == 1.0:
@@ -85,12 +89,8 @@ class _Pool:
                     "is kept, run the same command again to continue."
                 ) from None
             if trouble is not None:
-                kind, message = trouble
-                raise (
-                    RciError(f"{job.name}: {message}")
-                    if kind == "user"
-                    else RuntimeError(f"{job.name}: {message}")
-                )
+                error, message = trouble
+                raise error(f"{job.name}: {message}")
             if share == 1.0:
                 self.idle.append(self.busy.pop(connection))
             heard.append((job, share, time.monotonic() - started))
@@ -132,13 +132,11 @@ def _serve(core: int, connection: Connection) -> None:
                 run_job(job, lambda share: connection.send((min(share, 0.999), None)))
                 connection.send((1.0, None))
             except RciError as error:
-                connection.send((0.0, ("user", str(error))))
+                connection.send((0.0, (RciError, str(error))))
             except (EOFError, BrokenPipeError):
                 raise
-            except Exception as error:
-                import traceback
-
-                connection.send((0.0, ("bug", f"{error!r}\n{traceback.format_exc()}")))
+            except Exception:
+                connection.send((0.0, (RuntimeError, traceback.format_exc())))
 
 
 def prepare_process(core: int | None = None) -> None:
