@@ -18,8 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import typer
@@ -32,11 +30,8 @@ from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
-from rci.learning.bcq_lagrangian import nudge
-from rci.nets.dense import PairMlp
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
-from rci.redistribution.baselines import make_sparse, make_uniform
 from rci.run.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -287,27 +282,6 @@ def expected_equations() -> set[str]:
 
 def test_no_equation_is_missing():
     assert expected_equations() - {row.function.strip("`") for row in equation_rows()} == set()
-
-
-def test_sparse_and_uniform_costs_by_hand():
-    """Paper: Eq. (1), graded as well: the cost at the stop, or the same cost in equal parts."""
-    assert REDISTRIBUTORS["sparse"].make is make_sparse
-    assert REDISTRIBUTORS["uniform"].make is make_uniform
-    episodes = ragged([4, 2, 3])
-    labels = Labels.for_episodes(episodes, [1, -1, 2], severity=[1.0, 1.0, 0.75])
-    assert redistribute(episodes, labels, "sparse").cost.tolist() == [0, 1, 0, 0, 0, 0, 0.75]
-    assert redistribute(episodes, labels, "uniform").cost.tolist() == [0.5, 0.5, 0, 0, 0.25, 0.25, 0.25]
-
-
-def test_nudge_by_hand():
-    """An actor that answers 1 and -2 whatever it sees."""
-    shapes = jax.eval_shape(lambda: PairMlp(jax.random.key(0), 3, 2, (4, 2)))
-    actor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
-    object.__setattr__(actor.rest, "biases", (jnp.array([1.0, -2.0]),))
-    candidate = jnp.array([[[0.5, 0.5], [0.99, -1.0]]])
-    moved = np.asarray(nudge(actor, jnp.zeros((1, 3)), candidate, 0.1))[0]
-    assert moved[0] == pytest.approx([0.5 + 0.1 * math.tanh(1), 0.5 - 0.1 * math.tanh(2)])
-    assert moved[1].tolist() == [1.0, -1.0]  # kept in range
 
 
 # --- docs/adding_a_redistributor.md ---------------------------------------------------------------------------

@@ -109,7 +109,9 @@ def test_everything_that_changes_is_in_the_state(method, probe):
 @pytest.mark.parametrize("method", sorted(LEARNERS))
 def test_a_saved_policy_acts_the_same(method, probe, tmp_path):
     episodes, labels, costs, behaviour = probe
-    policy = learn(episodes, labels, costs, method, 0.1, behaviour=behaviour, **known(method, {**TINY, "updates": 5}))
+    policy = learn(
+        episodes, labels, costs, method, 0.1, behaviour=behaviour, **known(method, {**TINY, "updates": 5})
+    )
     policy.save(tmp_path / "policy")
     again = rci.load(tmp_path / "policy")
     obs = episodes.obs[:64]

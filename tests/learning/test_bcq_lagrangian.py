@@ -1,3 +1,5 @@
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,6 +57,17 @@ def test_a_constant_feature_is_only_shifted():
     scale = normaliser(jnp.array([2.0, 5.0]), jnp.array([4.0, 0.0]))
     assert isinstance(scale, Normaliser)
     assert scale(jnp.array([[6.0, 6.0]])).tolist() == [[1.0, 1.0]]
+
+
+def test_nudge_by_hand():
+    """An actor that answers 1 and -2 whatever it sees."""
+    shapes = jax.eval_shape(lambda: PairMlp(jax.random.key(0), 3, 2, (4, 2)))
+    actor = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
+    object.__setattr__(actor.rest, "biases", (jnp.array([1.0, -2.0]),))
+    candidate = jnp.array([[[0.5, 0.5], [0.99, -1.0]]])
+    moved = np.asarray(nudge(actor, jnp.zeros((1, 3)), candidate, 0.1))[0]
+    assert moved[0] == pytest.approx([0.5 + 0.1 * math.tanh(1), 0.5 - 0.1 * math.tanh(2)])
+    assert moved[1].tolist() == [1.0, -1.0]  # kept in range
 
 
 def test_a_nudge_is_small_and_stays_in_range():
