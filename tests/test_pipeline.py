@@ -14,7 +14,7 @@ import pytest
 from rci.data.errors import RciError
 from rci.run.config import load_config
 from rci.run.engine import run_jobs
-from rci.run.jobs import Job
+from rci.run.jobs import Job, run_job
 from rci.run.pipeline import plan
 
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
@@ -61,6 +61,7 @@ def test_it_ends_with_the_path_of_the_report(finished):
 
 def test_results_are_rows_of_numbers(finished):
     rows = json.loads((finished[0] / "results.json").read_text())
+    assert not any(row["selected"] for row in rows)
     assert [(r["method"], r["budget"], r["seed"]) for r in rows] == [
         ("reward-only", "inf", 0), ("reward-only", "inf", 1),
         ("rci", "0.1", 0), ("rci", "0.1", 1), ("rci", "P30", 0), ("rci", "P30", 1),
@@ -89,8 +90,41 @@ def test_only_what_depends_on_a_change_is_done_again(finished, tmp_path):
     done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
     assert done["collect"] == done["behaviour"] == done["costs-sparse-seed0"] == "unchanged"
     assert done["learn-reward-only-inf-seed0"] == "unchanged"
-    assert done["costs-rudder-seed0"] != "unchanged"
+    assert done["costs-rci-seed0"] != "unchanged"
     assert done["evaluate-rci-0.1-seed1"] != "unchanged"
+
+
+def test_a_lost_or_foreign_oracle_is_made_again(finished, tmp_path):
+    import shutil
+
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    shutil.rmtree(out / "episodes-oracle")
+    _, stderr = finish(out)
+    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
+    assert done["collect"] != "unchanged"
+    assert done["label"] == "unchanged"
+    assert artefacts(out) == artefacts(finished[0])
+
+
+def test_other_code_is_another_result(tmp_path, monkeypatch):
+    job = Job(
+        "collect", "collect", {"task_name": "point", "episodes": 3, "recipe": "mixed"}, 0, {}, tmp_path / "e"
+    )
+    run_job(job, lambda share: None)
+    assert job.is_current()
+    monkeypatch.setattr("rci.run.jobs.code_digest", lambda: "changed")
+    assert not job.is_current()
+
+
+def test_percentiles_get_no_verdict_and_numbers_are_judged_as_asked(finished):
+    page = json.loads((finished[0] / "report" / "summary.json").read_text())
+    rows = {(row["method"], row["asked"]): row for row in page["results"]}
+    assert rows["rci", "P30"]["budget"] is None
+    assert rows["rci", "P30"]["budget_kept"] == ""
+    assert rows["rci", "P30"]["threshold"] is not None
+    assert rows["rci", "0.1"]["budget"] == 0.1
+    assert rows["rci", "0.1"]["budget_kept"] in ("yes", "no", "undecided")
 
 
 def test_one_worker_gives_the_same_bits_as_two(finished, tmp_path):
@@ -113,8 +147,7 @@ def test_killed_at_random_moments_it_continues_to_the_same_bits(finished, tmp_pa
         process.communicate()
     finish(out)
     assert artefacts(out) == artefacts(finished[0])
-    leftovers = [path for path in out.rglob(".*") if path.name.startswith((".probe", "."))]
-    assert leftovers == []
+    assert list(out.rglob(".*")) == []
 
 
 def test_ctrl_c_stops_cleanly(tmp_path):
@@ -129,6 +162,24 @@ def test_ctrl_c_stops_cleanly(tmp_path):
     assert "Traceback" not in stderr
 
 
+def test_more_workers_than_cores(tmp_path):
+    with pytest.raises(RciError, match="1000 workers were asked for, but there are only"):
+        run_jobs([], 1000, lambda job, share, seconds: None)
+
+
+def test_damaged_notes_of_a_run(finished, tmp_path):
+    import shutil
+
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    (out / "timings.json").write_text("")
+    finish(out)  # they are only notes
+    (out / "config.json").write_text("{")
+    result = subprocess.run([*RCI, "report", str(out)], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "config.json is damaged" in result.stderr
+
+
 def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):
     config = load_config("point", "quick", None, [*TINY, "learn.learning_rate=1e30"])
     with pytest.raises(RciError, match="learn-reward-only-inf-seed0: training diverged"):
@@ -139,7 +190,7 @@ def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):
 
 def test_all_safe_data_is_refused_with_a_reason(tmp_path):
     config = load_config("point", "quick", None, [*TINY, "collect.episodes=3", "collect.recipe=random"])
-    with pytest.raises(RciError, match="costs-rudder-seed0: (none of the 3|.*at least 2 stopped and 2 safe)"):
+    with pytest.raises(RciError, match="costs-rci-seed0: (none of the 3|.*at least 3 stopped and 3 safe)"):
         run_jobs(plan(config, tmp_path), 1, lambda job, share, seconds: None)
 
 

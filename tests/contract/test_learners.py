@@ -133,13 +133,16 @@ def test_bad_input(method, probe):
         learn(episodes, labels, costs, method, update=3)
     with pytest.raises(RciError, match="set budget instead"):
         learn(episodes, labels, costs, method, threshold=3.0)
+    for name in ("hidden", "batch_size"):
+        with pytest.raises(RciError, match=f"{name} must be at least 1, got 0"):
+            learn(episodes, labels, costs, method, **{name: 0})
     with pytest.raises(RciError, match="updates must be at least 1"):
         learn(episodes, labels, costs, method, behaviour=behaviour, updates=0)
     other = Labels.for_episodes(episodes, np.where(np.arange(400) % 2, 0, -1))
     with pytest.raises(RciError, match="fitted to other labels"):
         learn(episodes, other, redistribute(episodes, other, "sparse"), method, behaviour=behaviour)
+    settings = known(method, {**TINY, "learning_rate": 1e30})
     with pytest.raises(RciError, match="diverged between updates 0 and .*lower"):
-        settings = known(method, {**TINY, "learning_rate": 1e30})
         learn(episodes, labels, costs, method, behaviour=behaviour, **settings)
 
 
@@ -151,6 +154,17 @@ def test_all_unsafe_can_only_be_learned_without_a_budget(probe):
     with pytest.raises(RciError, match="all 400 episodes were stopped: no safe behaviour was ever seen"):
         learn(episodes, labels, costs, budget=0.1, behaviour=behaviour)
     learn(episodes, labels, costs, budget=math.inf, behaviour=behaviour, **{**TINY, "updates": 2})
+
+
+def test_all_safe_can_only_be_learned_without_a_budget(probe):
+    episodes = probe[0]
+    labels = Labels.for_episodes(episodes, np.full(400, -1))
+    costs = redistribute(episodes, labels, "sparse")
+    behaviour = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=5))
+    with pytest.raises(
+        RciError, match="none of the 400 episodes was stopped: the logs say nothing about danger"
+    ):
+        learn(episodes, labels, costs, budget=0.1, behaviour=behaviour)
 
 
 def test_unknown_learner(probe):

@@ -1,5 +1,7 @@
 """The exam that every redistributor sits. A new method is examined as soon as it is in REDISTRIBUTORS."""
 
+from typing import get_type_hints
+
 import jax
 import numpy as np
 import pytest
@@ -10,7 +12,12 @@ from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
 from rci.redistribution import REDISTRIBUTORS, redistribute
 
-QUICK = {"epochs": 2}
+
+def quick(method, **options):
+    """Those of the options, and of a short training, that the method has."""
+    entry = REDISTRIBUTORS[method]
+    known = {name for kind in (entry.config, entry.hyper, *entry.shared) for name in get_type_hints(kind)}
+    return {name: value for name, value in {"epochs": 2, **options}.items() if name in known}
 
 
 @pytest.fixture(params=sorted(REDISTRIBUTORS))
@@ -19,7 +26,7 @@ def method(request):
 
 
 def test_one_cost_per_kept_step_and_exact_sums(method, point_episodes, point_labels):
-    costs = redistribute(point_episodes, point_labels, method, **QUICK)
+    costs = redistribute(point_episodes, point_labels, method, **quick(method))
     assert [len(c) for c in costs.per_episode()] == point_labels.kept_lengths.tolist()
     assert costs.method == method
     if costs.return_equivalent:
@@ -37,14 +44,14 @@ RULES = [
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_every_shared_option_keeps_the_sums(method, rule, point_episodes, point_labels):
-    costs = redistribute(point_episodes, point_labels, method, **QUICK, **rule)
+    costs = redistribute(point_episodes, point_labels, method, **quick(method, **rule))
     assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6 or not costs.return_equivalent
     if rule == {"sign": "nonnegative"}:
         assert costs.cost.min() >= 0
 
 
 def test_same_seed_same_costs(method, point_episodes, point_labels):
-    one, two = (redistribute(point_episodes, point_labels, method, seed=4, **QUICK) for _ in range(2))
+    one, two = (redistribute(point_episodes, point_labels, method, seed=4, **quick(method)) for _ in range(2))
     assert one.hash == two.hash
 
 
@@ -62,8 +69,8 @@ def test_what_lies_behind_the_stop_has_no_influence(method, point_episodes, poin
         ] = -0.5
     changed = Episodes(**arrays, task="point", sources=point_episodes.sources)
     labels = Labels.for_episodes(changed, point_labels.stop_index)
-    one = redistribute(point_episodes, point_labels, method, **QUICK)
-    two = redistribute(changed, labels, method, **QUICK)
+    one = redistribute(point_episodes, point_labels, method, **quick(method))
+    two = redistribute(changed, labels, method, **quick(method))
     assert np.array_equal(one.cost, two.cost)
 
 
@@ -90,7 +97,7 @@ def test_neither_padding_nor_order_has_an_influence(method, point_episodes, poin
 
 
 def test_saved_and_loaded(method, point_episodes, point_labels, tmp_path):
-    costs = redistribute(point_episodes, point_labels, method, **QUICK)
+    costs = redistribute(point_episodes, point_labels, method, **quick(method))
     again = store.read(store.write(tmp_path / "costs", costs))
     assert again.hash == costs.hash
     assert np.array_equal(again.cost, costs.cost)
@@ -104,7 +111,7 @@ def test_one_step_and_graded_episodes(method):
     stops = np.array([0, -1, 3, -1] * 3)
     severity = np.linspace(0.1, 1.0, 12)
     labels = Labels.for_episodes(episodes, stops, severity)
-    costs = redistribute(episodes, labels, method, **QUICK)
+    costs = redistribute(episodes, labels, method, **quick(method))
     if costs.return_equivalent:
         assert np.abs(costs.sums() - labels.cost).max() <= 1e-6
 
@@ -113,8 +120,18 @@ def test_foreign_labels_and_unknown_settings(method, point_episodes, point_label
     other = Labels(point_labels.stop_index, point_labels.cost, point_labels.lengths, "0" * 64)
     with pytest.raises(RciError, match="another dataset"):
         redistribute(point_episodes, other, method)
-    with pytest.raises(RciError, match="unknown setting of .* 'epoch'. Did you mean 'epochs'"):
-        redistribute(point_episodes, point_labels, method, epoch=3)
+    with pytest.raises(RciError, match="unknown setting of .* 'distill'. Did you mean 'distil'"):
+        redistribute(point_episodes, point_labels, method, distill=True)
+
+
+def test_settings_that_would_have_no_effect_are_refused(point_episodes, point_labels):
+    for method, option in (
+        ("uniform", {"compensation": "last"}),
+        ("sparse", {"epochs": 3}),
+        ("oracle", {"folds": 2}),
+    ):
+        with pytest.raises(RciError, match="unknown setting"):
+            redistribute(point_episodes, point_labels, method, **option)
 
 
 def test_unknown_method(point_episodes, point_labels):

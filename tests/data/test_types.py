@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from conftest import ragged
@@ -30,9 +32,23 @@ def test_from_list_is_the_inverse_of_iterating():
 
 
 def test_memory_is_about_the_bytes_of_the_numbers():
-    episodes = ragged([100] * 50, obs_size=35)
-    numbers = 50 * 101 * 35 * 4 + 50 * 100 * (2 + 1) * 4
-    assert sum(array.nbytes for array in episodes.arrays().values()) < 1.01 * numbers
+    """Building episodes copies nothing, and checking them makes no temporary of their size."""
+    obs, action, reward = np.ones((50_500, 35), np.float32), np.ones((50_000, 2), np.float32), np.ones(50_000)
+    ends, lengths = np.ones(500, bool), np.full(500, 100)
+    tracemalloc.start()
+    episodes = Episodes(obs, action, reward, lengths, ends, ~ends)
+    assert np.shares_memory(episodes.obs, obs)
+    assert tracemalloc.get_traced_memory()[1] < 0.05 * obs.nbytes
+    tracemalloc.stop()
+
+
+def test_a_recording_may_break_off_without_a_flag():
+    """Its last transition is still the last one, so no cost is looked for behind it."""
+    episodes = Episodes(**{**arrays_of(ragged([2, 3])), "terminated": np.zeros(2, bool)})
+    labels = Labels.for_episodes(episodes, [-1, -1])
+    transitions = Transitions.build(episodes, labels, costs_for(labels, np.zeros(5)))
+    assert transitions.last.tolist() == [False, True, False, False, True]
+    assert not (transitions.terminated | transitions.truncated | transitions.stopped).any()
 
 
 @pytest.mark.parametrize(
@@ -144,6 +160,7 @@ def test_transitions_carry_three_separate_flags():
     assert transitions.terminated.tolist() == [False, False, False, True, False, False]
     assert transitions.truncated.tolist() == [False] * 5 + [True]
     assert transitions.stopped.tolist() == [False, True, False, False, False, True]
+    assert transitions.last.tolist() == [False, True] * 3
     assert np.array_equal(transitions.obs[transitions.row + 1][2], episodes[1].obs[1])
 
 
@@ -167,6 +184,10 @@ def test_oracle_and_scores_check_their_shapes():
         Oracle(np.zeros(2, bool), np.zeros(3), np.array([3]), "")
     with pytest.raises(RciError, match="scores.returns must"):
         Scores(np.zeros(2), np.zeros(3), np.zeros(3, int), np.array([1, 1, 1]))
+    with pytest.raises(RciError, match="scores.returns of episode 1, step 0 is not finite"):
+        Scores(np.array([1.0, np.nan]), np.zeros(2), np.array([-1, -1]), np.array([9, 9]))
+    with pytest.raises(RciError, match="episode 0 has 9 steps, so it cannot first violate at step 9"):
+        Scores(np.zeros(1), np.zeros(1), np.array([9]), np.array([9]))
     scores = Scores(np.array([1.0, 2.0]), np.array([1.0, 0.0]), np.array([-1, 4]), np.array([9, 9]))
     assert (scores.violation_rate, scores.mean_return, scores.mean_return_until_stop) == (0.5, 1.5, 0.5)
     assert scores.violated.tolist() == [False, True]

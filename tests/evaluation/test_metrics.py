@@ -8,8 +8,10 @@ from rci.evaluation import evaluate, record_policy, score_episodes
 
 
 def constant_policy(action) -> Policy:
+    """Presses on in one direction, a little less the further to the right it is."""
+
     def step(seed, memory, obs):
-        return np.tile(np.asarray(action, np.float32), (len(obs), 1)), memory
+        return (np.asarray(action, np.float32) * (1.0 - 0.2 * obs[:, :1])).astype(np.float32), memory
 
     return Policy(SavedModel("by hand", {}, {}), {"obs_size": 4}, step=step)
 
@@ -51,5 +53,8 @@ def test_progress_and_horizon():
 def test_bad_input():
     with pytest.raises(RciError, match="at least one episode"):
         evaluate(constant_policy([0, 0]), "point", episodes=0)
+    narrow = Policy(SavedModel("by hand", {}, {}), {"obs_size": 3})
+    with pytest.raises(RciError, match="trained on 3 features, but 'point' has 4"):
+        evaluate(narrow, "point", 5)
     with pytest.raises(RciError, match="unknown task"):
         record_policy(constant_policy([0, 0]), "pointt", 1, 0)

@@ -6,21 +6,9 @@ from rci.data.errors import RciError
 from rci.evaluation.stats import (
     bootstrap_ratio,
     clopper_pearson,
-    mean_and_standard_error,
     normalised_returns,
     welch_t_test,
 )
-
-
-def test_mean_and_standard_error_by_hand() -> None:
-    # s^2 = (2.25 + 0.25 + 0.25 + 2.25) / 3 = 5/3, so the error is sqrt(5/3) / 2.
-    mean, error = mean_and_standard_error([1.0, 2.0, 3.0, 4.0])
-    assert mean == 2.5
-    assert error == pytest.approx(np.sqrt(5.0 / 3.0) / 2.0)
-
-
-def test_one_value_has_no_standard_error() -> None:
-    assert mean_and_standard_error([0.7]) == (0.7, None)
 
 
 def test_welch_by_hand() -> None:
@@ -115,8 +103,6 @@ def test_normalised_returns_pool_all_values() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: mean_and_standard_error([]), "at least 1"),
-        (lambda: mean_and_standard_error([1.0, np.nan]), "value 1 is not finite"),
         (lambda: welch_t_test([1.0], [1.0, 2.0]), "at least 2"),
         (lambda: welch_t_test([1.0, 2.0], [1.0, np.inf]), "not finite"),
         (lambda: clopper_pearson(3, 2), "3 of 2"),

@@ -30,6 +30,8 @@ def test_callables_and_sequences():
         ([1.5, 0, 0], "episode 0 must be a whole number or None, got 1.5"),
         (lambda e: "now", "episode 0 must be a whole number or None, got 'now'"),
         ([3, -1, -1], "stop index must be -1"),
+        (lambda e: False, "episode 0 must be a whole number or None, got False"),
+        ("point", r"observations of 'point' have shape \(4,\), but these episodes have \(3,\)"),
     ],
 )
 def test_bad_labelers(labeler, message):
@@ -40,7 +42,10 @@ def test_bad_labelers(labeler, message):
 def test_stops_from_files(tmp_path):
     (tmp_path / "a.csv").write_text("episode,stop_index,who\n2,3,ann\n0,,ann\n")
     (tmp_path / "a.jsonl").write_text('{"episode": 2, "stop_index": 3}\n{"episode": 0, "stop_index": null}\n')
-    for name in ("a.csv", "a.jsonl"):
+    (tmp_path / "b.csv").write_bytes(
+        "\ufeffepisode,stop_index\r\n\r\n2,3\r\n".encode()
+    )  # as spreadsheets write it
+    for name in ("a.csv", "a.jsonl", "b.csv"):
         assert read_stops(tmp_path / name, 4) == [-1, -1, 3, -1]
 
 
@@ -51,6 +56,8 @@ def test_stops_from_files(tmp_path):
         ("a.csv", "episode,stop_index\n9,2\n", "line 2: episode must be 0 to 3, got 9"),
         ("a.csv", "episode,stop_index\n1,2\n1,3\n", "line 3: episode 1 is labelled twice"),
         ("a.csv", "episode,stop_index\n1,soon\n", "line 2: stop_index must be a whole number, got 'soon'"),
+        ("a.csv", "episode,stop_index\n\n1\n", "line 3: needs `episode` and `stop_index`, got episode"),
+        ("a.jsonl", '{"episode": 1, "stop_index": true}', "stop_index must be a whole number, got True"),
         ("a.jsonl", "{", "line 1 is not JSON"),
         ("a.jsonl", "3", "line 1 must be a JSON object"),
         ("a.jsonl", '{"episode": 1.5, "stop_index": 0}', "episode must be a whole number, got 1.5"),
@@ -63,6 +70,9 @@ def test_bad_files(tmp_path, name, text, message):
         read_stops(tmp_path / name, 4)
 
 
-def test_missing_file(tmp_path):
+def test_missing_and_unreadable_files(tmp_path):
+    (tmp_path / "latin.csv").write_bytes(b"episode,stop_index\n1,\xe9\n")
+    with pytest.raises(RciError, match="cannot be read as UTF-8"):
+        read_stops(tmp_path / "latin.csv", 4)
     with pytest.raises(RciError, match="there is no file"):
         read_stops(tmp_path / "none.csv", 4)

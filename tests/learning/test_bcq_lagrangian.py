@@ -14,7 +14,7 @@ SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "i
 
 
 def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3):
-    keys = iter(jax.random.split(jax.random.key(seed), 12))
+    keys = iter(jax.random.split(jax.random.key(seed), 13))
 
     def normal(*shape):
         return jax.random.normal(next(keys), shape)
@@ -31,6 +31,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3):
         terminated=flags(),
         truncated=flags(),
         stopped=flags(),
+        last=flags(),
         candidate=jnp.tanh(normal(rows, candidates, action)),
         next_candidate=jnp.tanh(normal(rows, candidates, action)),
         initial_obs=normal(4, obs),
@@ -114,8 +115,7 @@ def test_targets_by_hand():
     _, info = learner.update(jax.random.key(1), state, batch, hyper)
     # soft minimum 0.75 * 2 + 0.25 * 4 = 2.5; costs are judged in the middle: 0.4
     y_reward = batch.reward + 0.5 * (1 - batch.terminated) * 2.5
-    ends = 1 - (1 - batch.terminated) * (1 - batch.truncated) * (1 - batch.stopped)
-    y_cost = batch.cost + (1 - ends) * 0.4
+    y_cost = batch.cost + (1 - batch.last) * 0.4
     assert info.reward_loss == pytest.approx(
         float(((2 - y_reward) ** 2 + (4 - y_reward) ** 2).mean()), rel=1e-5
     )

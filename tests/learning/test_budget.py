@@ -45,7 +45,7 @@ def test_budgets_as_written(text, value):
     assert parse_budget(text) == value
 
 
-@pytest.mark.parametrize("text", ["-0.1", "nan", "P101", "lots", "", "P", -1.0])
+@pytest.mark.parametrize("text", ["-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5])
 def test_bad_budgets(text):
     with pytest.raises(RciError, match="budget"):
         parse_budget(text)
@@ -55,3 +55,4 @@ def test_multiplier_by_hand():
     assert update_multiplier(jnp.array(1.0), 0.75, 0.25, 0.5) == 1.25
     assert update_multiplier(jnp.array(0.1), 0.0, 0.25, 0.5) == 0.0
     assert update_multiplier(jnp.array(3.0), 0.9, math.inf, 0.5) == 0.0
+    assert update_multiplier(jnp.array(3.0), 0.9, math.inf, 0.0) == 0.0

@@ -17,17 +17,16 @@ from rci.learning.losses import (
     twin_squared_error,
 )
 
-ENDINGS = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0]), jnp.array([0.0, 0.0, 0.0, 1.0])
+TERMINATED, STOPPED = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0])
 
 
 def test_only_termination_ends_the_reward():
-    assert reward_continues(ENDINGS[0]).tolist() == [1, 0, 1, 1]
+    assert reward_continues(TERMINATED, STOPPED, stop_ends_reward=False).tolist() == [1, 0, 1, 1]
+    assert reward_continues(TERMINATED, STOPPED, stop_ends_reward=True).tolist() == [1, 0, 0, 1]
 
 
 def test_whatever_ends_the_episode_ends_the_cost():
-    assert cost_continues(*ENDINGS).tolist() == [1, 0, 0, 0]
-    everything = jnp.ones(1)
-    assert cost_continues(everything, everything, everything).tolist() == [0]
+    assert cost_continues(jnp.array([0.0, 1.0])).tolist() == [1, 0]
 
 
 def test_bellman_target():

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 from conftest import ragged
 
+from rci.data.batch import Sequences, sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.nets.sequence import Lstm
-from rci.redistribution import redistribute, score
-from rci.redistribution.fit import split
+from rci.redistribution import redistribute, rudder, score
+from rci.redistribution.base import Training
+from rci.redistribution.distil import Distillation, distil
+from rci.redistribution.fit import cross_folds, fit_folds, split
 from rci.redistribution.quality import assess, calibration, rudder_quality
 from rci.redistribution.rudder import final_loss, prefix_loss
 
@@ -57,14 +60,28 @@ def test_lstm_is_causal():
 
 
 def test_split_holds_out_both_kinds():
-    cost = np.array([1.0] * 10 + [0.0] * 20)
-    train, held_out = split(cost, 0.2, seed=0)
-    assert sorted([*train, *held_out]) == list(range(30))
-    assert (cost[held_out] > 0).sum() == 2
-    assert (cost[held_out] == 0).sum() == 4
-    assert np.array_equal(split(cost, 0.2, seed=0)[1], held_out)
-    tiny, rest = split(np.array([1.0, 1.0, 0.0, 0.0]), 0.99, seed=0)
+    cost, everyone = np.array([1.0] * 10 + [0.0] * 20), np.arange(30)
+    train, part = split(cost, everyone, 0.2, np.random.default_rng(0))
+    assert sorted([*train, *part]) == list(range(30))
+    assert (cost[part] > 0).sum() == 2
+    assert (cost[part] == 0).sum() == 4
+    tiny, rest = split(np.array([1.0, 1.0, 0.0, 0.0]), np.arange(4), 0.99, np.random.default_rng(0))
     assert len(tiny) == len(rest) == 2
+
+
+def test_what_is_held_out_has_no_part_in_the_fit():
+    """Neither in the gradient nor in the choice of the epoch: its labels and contents may be anything."""
+    episodes, stops, _ = separable(40)
+    data = sequences(episodes, Labels.for_episodes(episodes, stops))
+    method = rudder.make(rudder.Config(hidden=4))
+    training = Training(epochs=3, patience=3)
+    one = fit_folds(method, data, rudder.Hyper(), training, 0, lambda share: None)[0]
+    obs = data.obs.copy()
+    obs[one.held_out] = 5.0
+    two = fit_folds(method, data._replace(obs=obs), rudder.Hyper(), training, 0, lambda share: None)[0]
+    assert np.array_equal(one.held_out, two.held_out)
+    for a, b in zip(jax.tree.leaves(one.state), jax.tree.leaves(two.state)):
+        assert np.array_equal(a, b)
 
 
 def test_quality_by_hand():
@@ -131,7 +148,7 @@ def test_one_sided_labels_say_what_cannot_be_learned(stop, word):
 
 def test_too_few_of_a_kind():
     episodes = ragged([3, 2, 4, 1])
-    with pytest.raises(RciError, match="at least 2 stopped and 2 safe episodes .* got 1 stopped and 3 safe"):
+    with pytest.raises(RciError, match="at least 3 stopped and 3 safe episodes .* got 1 stopped and 3 safe"):
         redistribute(episodes, Labels.for_episodes(episodes, [1, -1, -1, -1]), "rudder")
 
 
@@ -140,3 +157,34 @@ def test_a_diverging_fit_stops_with_a_suggestion():
     labels = Labels.for_episodes(episodes, stops)
     with pytest.raises(RciError, match="diverged in epoch .*lower learning_rate"):
         redistribute(episodes, labels, "rudder", learning_rate=1e30, epochs=5)
+
+
+def test_cross_fitting_scores_every_episode_out_of_sample():
+    episodes, stops, _ = separable(30)
+    labels = Labels.for_episodes(episodes, stops)
+    folds = cross_folds(labels.cost, 3, seed=0)
+    assert sorted(np.concatenate(folds)) == list(range(30))
+    assert [int((labels.cost[fold] > 0).sum()) for fold in folds] == [5, 5, 5]
+    costs = redistribute(episodes, labels, "rudder", seed=0, epochs=2, folds=3)
+    assert costs.info["models"] == 3
+    assert costs.info["held_out_episodes"] == 30
+    assert {name.split(".")[0] for name in costs.model.arrays} == {"0", "1", "2"}
+    # new episodes are scored by the mean of the three, so differently from any one of them
+    first = np.diff(score(costs, episodes)[0], prepend=0.0)
+    assert costs.per_episode()[0][:-1] != pytest.approx(first[:-1])
+    with pytest.raises(RciError, match="16 folds need at least 16 stopped and 16 safe"):
+        redistribute(episodes, labels, "rudder", folds=16)
+
+
+def test_distilled_costs_are_a_function_of_the_pair():
+    """Two steps with the same observation and action get the same cost, whatever came before them."""
+    rng = np.random.default_rng(0)
+    obs = rng.integers(0, 2, (40, 5, 1)).astype(np.float32)
+    data = Sequences(obs, np.zeros((40, 5, 1), np.float32), np.ones((40, 5), np.float32), np.zeros(40))
+    noisy = obs[..., 0] + rng.normal(0, 0.3, (40, 5))
+    clean = distil(noisy, data, Distillation(True), seed=0)
+    for value in (0, 1):
+        same = clean[obs[..., 0] == value]
+        assert np.ptp(same) < 1e-6
+        # the mean of about 100 draws; the fit itself moves by less than 0.05
+        assert same[0] == pytest.approx(noisy[obs[..., 0] == value].mean(), abs=0.05)

@@ -18,7 +18,8 @@ def row(method: str, budget: float, rate: float = 0.1, mean_return: float = 1.0)
     return ResultRow(
         method=method,
         budget=budget,
-        asked=f"{budget:g}",
+        asked="none" if math.isinf(budget) else f"{budget:g}",
+        threshold=budget,
         seeds=2,
         episodes=200,
         violation_rate=rate,

@@ -20,7 +20,7 @@ from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.markup import MARKS
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS, OTHERS
-from rci.reporting.summary import budget_text, column_places, headline, number
+from rci.reporting.summary import column_places, headline, number, result_row
 
 INFO = {
     "held_out_accuracy": 0.931,
@@ -360,8 +360,31 @@ def test_numbers_as_people_read_them(value: float | None, text: str) -> None:
 
 def test_columns_have_one_number_of_decimals() -> None:
     assert [column_places(v) for v in ([1.5, 0.2], [-42.0], [12345.0], [0.004], [0.0])] == [3, 2, 0, 6, 3]
-    assert (budget_text(math.inf), budget_text(0.05)) == ("none", "0.05")
 
 
 def test_every_marker_has_its_mark_in_tables() -> None:
     assert {look.marker for look in (*LOOKS.values(), *OTHERS)} == set(MARKS)
+
+
+def test_a_percentile_is_shown_but_not_judged(full: ReportInput, tmp_path: Path) -> None:
+    first = full.results[0]
+    percentile = replace(first, method="rci", budget=None, asked="P30", threshold=0.4)
+    report = replace(full, results=(percentile, replace(percentile, asked="P10", threshold=0.4)))
+    page = write_report(report, tmp_path).read_text()
+    assert "P30" in page
+    rows = json.loads((tmp_path / "summary.json").read_text())["results"]
+    assert [(row["asked"], row["budget"], row["budget_kept"]) for row in rows] == [
+        ("P10", None, ""),
+        ("P30", None, ""),
+    ]
+    assert not (tmp_path / "figures" / "budgets.svg").exists()
+
+
+def test_a_budget_is_kept_only_if_every_policy_keeps_it(full: ReportInput) -> None:
+    result = next(r for r in full.results if r.budget == 0.05)
+    for intervals, verdict in (
+        (((0.0, 0.02), (0.01, 0.05)), "yes"),
+        (((0.0, 0.02), (0.06, 0.09)), "undecided"),
+        (((0.07, 0.2), (0.06, 0.09)), "no"),
+    ):
+        assert result_row(replace(result, seed_intervals=intervals)).budget_kept == verdict

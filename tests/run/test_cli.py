@@ -53,6 +53,7 @@ def demo(tmp_path_factory):
         ("label", "episodes", "--rule", "point", "--out", "labels"),
         ("redistribute", "episodes", "labels", "--set", "epochs=2", "--out", "costs"),
         ("learn", "episodes", "labels", "costs", "--budget", "P30", "--set", "updates=5", "--set", "hidden=8",
+         "--set", "behaviour.updates=20",
          "--out", "policy"),
         ("evaluate", "policy", "--task", "point", "--episodes", 20, "--out", "scores", "--json"),
     ]  # fmt: skip
@@ -67,11 +68,11 @@ def test_stages_one_by_one(demo):
     assert scores["kind"] == "scores"
     assert 0 <= scores["numbers"]["violation_rate"] <= 1
     assert (folder / "episodes-oracle").is_dir()
-    assert (folder / "policy-behaviour").is_dir()
+    assert (folder / "labels-behaviour").is_dir()
 
 
 @pytest.mark.parametrize(
-    "name", ["episodes", "episodes-oracle", "labels", "costs", "policy", "policy-behaviour", "scores"]
+    "name", ["episodes", "episodes-oracle", "labels", "costs", "policy", "labels-behaviour", "scores"]
 )
 def test_inspect_describes_and_verifies(demo, name):
     text = rci("inspect", demo[0] / name)
@@ -112,6 +113,10 @@ MISTAKES = [
     (("redistribute", "episodes", "labels", "--set", "epoch=2", "--out", "x"), "Did you mean 'epochs'?"),
     (("learn", "episodes", "labels", "costs", "--budget", "-1", "--out", "x"), "the smallest is 0"),
     (("learn", "episodes", "labels", "costs", "--method", "cpo", "--out", "x"), "unknown learner 'cpo'"),
+    (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 0.05"),
+    (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
+    (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
+    (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),
     (("evaluate", "policy", "--task", "pont", "--out", "x"), "unknown task 'pont'"),
     (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
     (("report", "episodes"), "is not the folder of a run"),
@@ -133,6 +138,24 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(demo, arguments, message):
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not (demo[0] / "x").exists()
+
+
+def test_two_budgets_share_one_behaviour_model(demo):
+    again = (
+        "learn",
+        "episodes",
+        "labels",
+        "costs",
+        "--budget",
+        "0.5",
+        "--set",
+        "updates=5",
+        "--set",
+        "hidden=8",
+    )
+    result = rci(*again, "--set", "behaviour.updates=20", "--seed", 3, "--out", "other-policy", cwd=demo[0])
+    assert result.returncode == 0, result.stderr
+    assert "behaviour  unchanged" in result.stderr
 
 
 def test_labels_of_another_dataset(demo):

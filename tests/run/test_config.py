@@ -2,7 +2,6 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.run.config import load_config, merge, parse_flags, presets_of
-from rci.run.jobs import EVALUATION_SEEDS, ROLLOUT_SEEDS, SEED_STRIDE
 from rci.run.pipeline import check_config, entries, plan
 
 
@@ -37,10 +36,19 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["label.noise=loud"], "unknown label noise 'loud'"),
         (["collect.recipe=ppo"], "unknown recipe of point 'ppo'"),
         (["collect.episodes=0"], "collect.episodes must be at least 1"),
-        (["evaluate.episodes=5000000"], "without sharing a seed"),
+        (["compare.budgets=[]"], "compare.budgets is empty"),
+        (["compare.methods=[]"], "compare.methods is empty"),
+        (["compare.budgets=[0.1,'0.10']"], "compare.budgets names something twice: 0.1, 0.1"),
+        (["compare.methods=['rci','rci']"], "compare.methods names something twice"),
+        (["compare.budgets=[5]"], "for 5% write 0.05"),
+        (["compare.seeds=5000"], "compare.seeds must be at most 1000"),
+        (["learn.method=3"], "unknown learner 3"),
+        (["learn.candidates=0"], "candidates must be at least 1, got 0"),
+        (["behaviour.updates=0"], "updates must be at least 1, got 0"),
+        (["seed=99999999999"], "seed must be 0 to"),
         (["learn.updates"], "written key=value"),
         (["=3"], "written key=value"),
-        (["seed=-1"], "seed must be 0 or more"),
+        (["seed=-1"], "seed must be 0 to"),
         (["task=other"], "settings are for the task 'other'"),
     ],
 )
@@ -85,6 +93,16 @@ def test_the_plan_shares_work_and_separates_seeds(tmp_path):
     assert sum(job.stage == "learn" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 3 * 3)
     for job in jobs.values():
         assert set(job.needs) <= set(jobs)
-    assert config.collect.episodes < EVALUATION_SEEDS
-    assert config.evaluate.episodes < ROLLOUT_SEEDS - EVALUATION_SEEDS
-    assert ROLLOUT_SEEDS < SEED_STRIDE
+    # two runs, and the policies of one, are trained and tested with seeds of their own
+    seeds = {job.seed for job in jobs.values() if job.stage in ("learn", "evaluate")}
+    other = load_config("point", "quick", None, ["compare.seeds=2"], seed=1)
+    assert seeds == {0, 1}
+    assert not seeds & {job.seed for job in plan(other, tmp_path) if job.stage in ("learn", "evaluate")}
+
+
+def test_rci_and_its_redistributor_by_name_may_differ(tmp_path):
+    flags = ["compare.methods=['rudder','rci']", "redistribute.loss=prefix"]
+    jobs = {job.name: job for job in plan(load_config("point", "quick", None, flags), tmp_path)}
+    assert jobs["costs-rudder-seed0"].settings == {"method": "rudder"}
+    assert jobs["costs-rci-seed0"].settings["loss"] == "prefix"
+    assert jobs["learn-rci-0.1-seed0"].inputs["costs"] == jobs["costs-rci-seed0"].output

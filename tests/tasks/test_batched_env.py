@@ -6,7 +6,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rci.collection import collect
 from rci.data.errors import RciError
+from rci.data.types import Policy, SavedModel
+from rci.evaluation import record_policy
 from rci.tasks import make, make_vec
+from rci.tasks.rollout import COLLECTION, EVALUATION, episode_seeds, record
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
@@ -45,11 +48,33 @@ def test_reset_mask_restarts_only_the_marked():
     assert not np.array_equal(obs[1], moved[1])
 
 
-def test_an_episode_does_not_depend_on_its_batch(monkeypatch):
-    whole = collect("point", 20, "random", seed=9)[0]
-    assert np.array_equal(whole.obs, collect("point", 20, "random", seed=9)[0].obs)
-    other = collect("point", 20, "random", seed=10)[0]
-    assert not np.array_equal(whole.reward[:20], other.reward[:20])
+def test_an_episode_does_not_depend_on_its_batch():
+    def straight_on(obs):
+        return np.tile(np.float32([1.0, 0.1]), (len(obs), 1))
+
+    seeds = episode_seeds(4, EVALUATION, 0, 6)
+    whole = record(make_vec("point", 6), straight_on, seeds, "point")
+    alone = record(make_vec("point", 1), straight_on, seeds[4:5], "point")
+    assert np.array_equal(whole[4].obs, alone[0].obs)
+    assert np.array_equal(whole[4].reward, alone[0].reward)
+
+
+def test_no_two_purposes_or_seeds_share_an_episode():
+    """Seeds 0 and 1 are neighbours for people only; nobody is tested on what was recorded for training."""
+    streams = [
+        episode_seeds(seed, purpose, 0, 500) for seed in (0, 1, 2) for purpose in (COLLECTION, EVALUATION)
+    ]
+    assert len({seed for stream in streams for seed in stream}) == 6 * 500
+    assert episode_seeds(0, COLLECTION, 100, 50) == streams[0][100:150]
+    starts = [collect("point", 20, "random", seed=seed)[0] for seed in (0, 1)]
+    policy = Policy(
+        SavedModel("x", {}, {}), {"obs_size": 4}, step=lambda seed, memory, obs: (0 * obs[:, :2], memory)
+    )
+    tested = record_policy(policy, "point", 20, seed=0)
+    first = [tuple(e.obs[e.obs_offset[i]]) for e in (*starts, tested) for i in range(20)]
+    assert (
+        len(set(first)) > 55
+    )  # 60 draws out of some 9,000 starts: more than 4 repeats have a chance below 1e-6
 
 
 def test_collect_follows_the_recipe():

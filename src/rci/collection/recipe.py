@@ -10,7 +10,7 @@ import numpy as np
 from rci.data.errors import RciError, unknown_name
 from rci.data.types import Episodes, Oracle
 from rci.tasks import get, observe_truth
-from rci.tasks.rollout import record
+from rci.tasks.rollout import COLLECTION, episode_seeds, record
 
 BATCH = 512  # worlds that run at once
 
@@ -37,8 +37,9 @@ def collect(
     for number, behaviour in enumerate(shares):
         for first in range(borders[number], borders[number + 1], BATCH):
             count = min(BATCH, borders[number + 1] - first)
-            act = partial(task.behaviours[behaviour], np.random.default_rng([seed, first]))
-            parts.append(record(task.make_vec(int(count)), act, seed + int(first), task_name))
+            act = partial(task.behaviours[behaviour], np.random.default_rng([seed, COLLECTION, first]))
+            seeds = episode_seeds(seed, COLLECTION, int(first), int(count))
+            parts.append(record(task.make_vec(int(count)), act, seeds, task_name))
             source.append(np.full(count, number, np.int32))
             progress((first + count) / episodes)
     joined = join(parts, np.concatenate(source), tuple(shares), task_name)

@@ -124,6 +124,11 @@ class Episodes(Record):
         """Where each episode's observations begin."""
         return self.step_offset + np.arange(len(self.lengths) + 1)
 
+    @cached_property
+    def next_rows(self) -> Array:
+        """For each transition, the row of `obs` with what was seen after it."""
+        return np.arange(len(self.reward)) + np.repeat(np.arange(len(self)), self.lengths) + 1
+
     def __len__(self) -> int:
         return len(self.lengths)
 
@@ -179,7 +184,12 @@ class Oracle(Record):
     episodes_hash: str
 
     def __post_init__(self) -> None:
-        set_fields(self, lengths=check_lengths(self.lengths))
+        set_fields(
+            self,
+            lengths=check_lengths(self.lengths),
+            unsafe=np.asanyarray(self.unsafe),
+            distance=np.asanyarray(self.distance),
+        )
         offset = np.concatenate([[0], np.cumsum(self.lengths)])
         for name in ("unsafe", "distance"):
             if getattr(self, name).shape != (offset[-1],):
@@ -189,6 +199,14 @@ class Oracle(Record):
         if self.unsafe.dtype != np.bool_:
             raise RciError(f"oracle.unsafe must be true/false flags, got {self.unsafe.dtype}.")
         check_finite("oracle.distance", self.distance, offset)
+
+    def check_parent(self, episodes: Episodes) -> None:
+        """Refuse the truth about other episodes."""
+        if self.episodes_hash != episodes.hash:
+            raise RciError(
+                f"this oracle belongs to another dataset: to episodes {self.episodes_hash[:12]}, but these are "
+                f"{episodes.hash[:12]}."
+            )
 
     def first_unsafe(self) -> Array:
         """Index of the first unsafe transition of each episode, -1 where there is none."""

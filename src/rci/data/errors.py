@@ -13,6 +13,6 @@ class RciError(ValueError):
 def unknown_name(what: str, name: str, known: Iterable[str]) -> RciError:
     """Say that `name` is no known `what`, which one is nearest, and which ones there are."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return RciError(f"unknown {what} {name!r}.{hint} Known: {', '.join(names)}.")

@@ -36,6 +36,13 @@ def build_parts(classes: Sequence[type], values: Mapping[str, Any], where: str) 
     )
 
 
+def require_positive(settings: Any, *names: str) -> None:
+    """Refuse settings that must be at least 1 and are not."""
+    for name in names:
+        if getattr(settings, name) < 1:
+            raise RciError(f"{name} must be at least 1, got {getattr(settings, name)}.")
+
+
 def _convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as `hint` asks for, without silent loss: 3 may become 3.0, but 3.5 never 3, nor 1 True."""
     if dataclasses.is_dataclass(hint):

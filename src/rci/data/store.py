@@ -7,6 +7,7 @@ it, synced, and renamed. Arrays are memory-mapped when read. Nothing is ever pic
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import importlib.metadata
 import json
@@ -16,6 +17,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +52,7 @@ UNKNOWN = Provenance()
 def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) -> Path:
     """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced."""
     target = Path(folder)
+    _tidy(target)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
     if target.exists() and (standing := _kind(target)) not in (record.kind, None):
@@ -59,7 +62,6 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
     temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(target)
         temporary.mkdir()
         for name, array in arrays.items():
             with open(temporary / f"{name}.npy", "wb") as file:
@@ -84,6 +86,9 @@ def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> An
     if kind is not None and manifest["kind"] != kind:
         raise RciError(f"{path} holds {manifest['kind']!r}, but {kind!r} is needed here.")
     arrays = {name: _read_array(path, name, entry, verify) for name, entry in manifest["arrays"].items()}
+    digests = {name: entry["sha256"] for name, entry in manifest["arrays"].items()}
+    if manifest["hash"] != content_digest(manifest["kind"], digests, manifest["meta"]):
+        raise RciError(f"{path} is damaged: its hash is not that of its content.")
     record = KINDS[manifest["kind"]].restore(arrays, json.loads(json.dumps(manifest["meta"])))
     record.__dict__["hash"] = manifest["hash"]  # known already: spares hashing the arrays again
     return record
@@ -93,12 +98,16 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     """The manifest of an artefact folder, checked against its own checksum."""
     path = Path(folder)
     if not path.exists():
+        _tidy(path)
+    if not path.exists():
         raise RciError(f"there is nothing at {path}.")
     try:
         text = (path / "manifest.json").read_text(encoding="utf-8")
         manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         raise RciError(f"{path} is not an artefact folder: it has no manifest.json.") from None
+    except OSError as error:
+        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise RciError(f"the manifest of {path} is not readable JSON: {error}.") from None
     if (
@@ -150,7 +159,7 @@ def _manifest(record: Record, arrays: Mapping[str, Array], provenance: Provenanc
         "hash": content_digest(record.kind, digests, record.meta()),
         "arrays": entries,
         "meta": record.meta(),
-        "provenance": {**asdict(provenance), "versions": _versions()},
+        "provenance": {**asdict(provenance), "versions": versions()},
     }
     manifest["checksum"] = _checksum(manifest)
     return json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n"
@@ -160,7 +169,9 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-def _versions() -> dict[str, str]:
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the packages that results depend on."""
     return {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
 
 
@@ -192,17 +203,27 @@ def _replace(temporary: Path, target: Path) -> None:
     aside = target.parent / f".{target.name}.old-{os.getpid()}-{secrets.token_hex(4)}"
     if target.exists():
         os.rename(target, aside)
-    os.rename(temporary, target)
+    try:
+        os.rename(temporary, target)
+    except OSError:
+        if aside.exists():
+            os.rename(aside, target)
+        raise
     _sync_folder(target.parent)
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Remove what writers of the same artefact left behind when they were killed."""
-    for pattern in (f".{target.name}.tmp-*", f".{target.name}.old-*"):
-        for leftover in target.parent.glob(pattern):
+def _tidy(target: Path) -> None:
+    """Clear away what killed writers of the same artefact left; what stepped aside for nothing steps back."""
+    name = glob.escape(target.name)
+    for pattern in (f".{name}.old-*", f".{name}.tmp-*"):
+        for leftover in sorted(target.parent.glob(pattern)):
             owner = leftover.name.split("-")[-2]
-            if not owner.isdigit() or not _alive(int(owner)):
+            if owner.isdigit() and _alive(int(owner)):
+                continue
+            if ".old-" in leftover.name and not target.exists():
+                os.rename(leftover, target)
+            else:
                 shutil.rmtree(leftover, ignore_errors=True)
 
 

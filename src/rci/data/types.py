@@ -126,7 +126,12 @@ class StepCosts(Record):
     info: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        set_fields(self, lengths=check_lengths(self.lengths), cost=np.asarray(self.cost, np.float64))
+        set_fields(
+            self,
+            lengths=check_lengths(self.lengths),
+            cost=np.asarray(self.cost, np.float64),
+            episodic_cost=np.asarray(self.episodic_cost, np.float64),
+        )
         if self.cost.shape != (int(self.lengths.sum()),):
             raise RciError(
                 f"step costs must have one number for each of {int(self.lengths.sum())} kept steps, got shape "
@@ -204,8 +209,9 @@ class StepCosts(Record):
 class Transitions:
     """What a learner sees: kept transitions with their costs and all three flags.
 
-    `row[j]` is where transition j's observation stands in `obs`; the next observation is the row after it.
-    `initial` are the rows of first observations. Nothing is copied from the episodes but indices.
+    `row[j]` is where transition j's observation stands in `obs`, which is not copied; the next observation is the row
+    after it. `initial` are the rows of first observations. `last` marks the last kept transition of every episode,
+    whatever ended it; `terminated`, `truncated` and `stopped` say what did.
     """
 
     obs: Array
@@ -216,6 +222,7 @@ class Transitions:
     terminated: Array
     truncated: Array
     stopped: Array
+    last: Array
     initial: Array
 
     @classmethod
@@ -225,8 +232,9 @@ class Transitions:
         costs.check_parent(labels)
         kept = kept_rows(episodes, labels)
         last = np.cumsum(labels.kept_lengths) - 1
-        flags = {name: np.zeros(len(kept), bool) for name in ("terminated", "truncated", "stopped")}
+        flags = {name: np.zeros(len(kept), bool) for name in ("terminated", "truncated", "stopped", "last")}
         whole = labels.kept_lengths == labels.lengths  # the end of the recording is still there
+        flags["last"][last] = True
         flags["stopped"][last] = labels.stopped
         flags["terminated"][last] = episodes.terminated & whole
         flags["truncated"][last] = episodes.truncated & whole
@@ -259,11 +267,18 @@ class Scores(Record):
     def __post_init__(self) -> None:
         set_fields(self, lengths=check_lengths(self.lengths))
         for name in ("returns", "returns_until_stop", "first_violation"):
+            set_fields(self, **{name: np.asanyarray(getattr(self, name))})
             if getattr(self, name).shape != self.lengths.shape:
                 raise RciError(
                     f"scores.{name} must have one entry for each of {len(self.lengths)} episodes, got shape "
                     f"{getattr(self, name).shape}."
                 )
+            check_finite(f"scores.{name}", getattr(self, name), np.arange(len(self.lengths) + 1))
+        for i in np.flatnonzero((self.first_violation < -1) | (self.first_violation >= self.lengths))[:1]:
+            raise RciError(
+                f"scores: episode {i} has {self.lengths[i]} steps, so it cannot first violate at step "
+                f"{self.first_violation[i]}."
+            )
 
     @property
     def violated(self) -> Array:

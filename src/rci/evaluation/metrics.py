@@ -12,7 +12,7 @@ from rci.data.models import Policy
 from rci.data.record import Array
 from rci.data.types import Episodes, Oracle, Scores
 from rci.tasks import get, make_vec, observe_truth
-from rci.tasks.rollout import record
+from rci.tasks.rollout import EVALUATION, ROLLOUTS, episode_seeds, record
 
 BATCH = 1000  # worlds that run at once; episode i is the same in any batch
 
@@ -25,13 +25,14 @@ def evaluate(
     progress: Callable[[float], None] = lambda share: None,
     **task_config: Any,
 ) -> Scores:
-    """Scores of `episodes` episodes whose resets are seeded with seed, seed + 1, ... Nothing is stopped early."""
+    """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early."""
     if episodes < 1:
         raise RciError(f"at least one episode must be evaluated, got {episodes}.")
     parts = []
     for first in range(0, episodes, BATCH):
         count = min(BATCH, episodes - first)
-        recorded = record_policy(policy, task, count, seed + first, **task_config)
+        seeds = episode_seeds(seed, EVALUATION, first, count)
+        recorded = _record(policy, task, seeds, **task_config)
         parts.append(score_episodes(recorded, observe_truth(get(task), recorded)))
         progress((first + count) / episodes)
     names = ("returns", "returns_until_stop", "first_violation", "lengths")
@@ -40,8 +41,16 @@ def evaluate(
 
 
 def record_policy(policy: Policy, task: str, episodes: int, seed: int, **task_config: Any) -> Episodes:
-    """Whole episodes of a policy, one per seed from `seed` on."""
-    get(task)
+    """Whole episodes of a policy, other ones than those that it is evaluated on."""
+    return _record(policy, task, episode_seeds(seed, ROLLOUTS, 0, episodes), **task_config)
+
+
+def _record(policy: Policy, task: str, seeds: list[int], **task_config: Any) -> Episodes:
+    features = int(np.prod(get(task).obs_shape))
+    if policy.info["obs_size"] != features:
+        raise RciError(
+            f"the policy was trained on {policy.info['obs_size']} features, but {task!r} has {features}."
+        )
     memory = policy.memory
 
     def act(obs: Array) -> Array:
@@ -51,7 +60,7 @@ def record_policy(policy: Policy, task: str, episodes: int, seed: int, **task_co
         action, memory = policy.step(0, memory, obs)
         return action
 
-    return record(make_vec(task, episodes, **task_config), act, seed, task)
+    return record(make_vec(task, len(seeds), **task_config), act, seeds, task)
 
 
 def score_episodes(episodes: Episodes, oracle: Oracle) -> Scores:

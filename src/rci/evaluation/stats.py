@@ -16,13 +16,6 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 
 
-def mean_and_standard_error(values: ArrayLike) -> tuple[float, float | None]:
-    """Mean and `s / sqrt(n)`, with `s` the sample standard deviation (n - 1); one value alone has no error: None."""
-    sample = _numbers("values", values)
-    mean = float(sample.mean())
-    return mean, None if len(sample) == 1 else float(sample.std(ddof=1) / np.sqrt(len(sample)))
-
-
 def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
     """Welch's two-sided t-test: `(t, degrees of freedom, p)`; all `nan` if neither sample varies.
 

@@ -15,7 +15,9 @@ from numpy.typing import ArrayLike
 from rci.data.errors import RciError
 from rci.data.types import Episode, Episodes, Labels, first_true
 from rci.tasks import get
+from rci.tasks.base import check_observations
 
+MISSING: Any = object()  # a column that a row does not have
 Labeler = str | Callable[[Episode], int | None] | Sequence[int | None]
 
 
@@ -40,8 +42,9 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
 
 def rule_stops(episodes: Episodes, task_name: str) -> np.ndarray:
     """The first transition after which the task's rule calls the observation unsafe."""
-    after = np.delete(np.arange(len(episodes.obs)), episodes.obs_offset[:-1])
-    return first_true(get(task_name).unsafe(episodes.obs[after]), episodes.lengths)
+    task = get(task_name)
+    check_observations(task, episodes)
+    return first_true(task.unsafe(episodes.obs[episodes.next_rows]), episodes.lengths)
 
 
 def read_stops(path: str | Path, episodes: int) -> list[int]:
@@ -53,8 +56,9 @@ def read_stops(path: str | Path, episodes: int) -> list[int]:
     named: set[int] = set()
     for line, row in _rows(Path(path)):
         where = f"{path}, line {line}"
-        if "episode" not in row or "stop_index" not in row:
-            raise RciError(f"{where}: needs `episode` and `stop_index`, got {', '.join(map(str, row))}.")
+        if MISSING in (row.get("episode", MISSING), row.get("stop_index", MISSING)):
+            got = ", ".join(str(name) for name, value in row.items() if value is not MISSING)
+            raise RciError(f"{where}: needs `episode` and `stop_index`, got {got}.")
         episode = _field(row["episode"], f"{where}: episode")
         if not 0 <= episode < episodes:
             raise RciError(f"{where}: episode must be 0 to {episodes - 1}, got {episode}.")
@@ -69,9 +73,13 @@ def read_stops(path: str | Path, episodes: int) -> list[int]:
 def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
     if not path.is_file():
         raise RciError(f"there is no file {path}.")
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets like to put a mark at the beginning
+    except (UnicodeDecodeError, OSError) as error:
+        raise RciError(f"{path} cannot be read as UTF-8 text: {error}.") from None
     if path.suffix == ".csv":
-        return list(enumerate(csv.DictReader(text.splitlines()), 2))
+        reader = csv.DictReader(text.splitlines(), restval=MISSING)
+        return [(reader.line_num, row) for row in reader]
     if path.suffix != ".jsonl":
         raise RciError(f"stop indices are read from .csv or .jsonl files, not from {path.name}.")
     rows = []
@@ -89,6 +97,8 @@ def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
 def _field(value: Any, where: str) -> int:
     """A whole number from a file, where everything may be text."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return int(value) if isinstance(value, str) else operator.index(value)
     except (TypeError, ValueError):
         raise RciError(f"{where} must be a whole number, got {value!r}.") from None
@@ -96,6 +106,8 @@ def _field(value: Any, where: str) -> int:
 
 def _whole_number(answer: Any, episode: int) -> int:
     try:
+        if isinstance(answer, bool | np.bool_):  # an answer to another question: whether, not where
+            raise TypeError
         return -1 if answer is None else operator.index(answer)
     except TypeError:
         raise RciError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
@@ -62,11 +63,8 @@ def learn(
         behaviour = fit_behaviour(episodes, labels, seed)
     if behaviour.info["labels_hash"] != labels.hash:
         raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-    if budget != float("inf") and labels.stopped.all():
-        raise RciError(
-            f"all {len(labels)} episodes were stopped: no safe behaviour was ever seen, so no policy can be told from "
-            "the logs to stay within a budget. Record safe episodes too, or learn with budget inf."
-        )
+    if budget != math.inf:
+        _refuse_one_sided(labels)
     hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
     frozen = restore_behaviour(behaviour)
     data = to_device(transitions, frozen.scaling)
@@ -115,6 +113,20 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
     return config, hyper, schedule
 
 
+def _refuse_one_sided(labels: Labels) -> None:
+    """A budget means nothing to logs in which all or no episodes were stopped."""
+    if labels.stopped.all():
+        raise RciError(
+            f"all {len(labels)} episodes were stopped: no safe behaviour was ever seen, so no policy can learn from "
+            "these logs to stay within a budget. Record safe episodes too, or learn with budget inf."
+        )
+    if not labels.stopped.any():
+        raise RciError(
+            f"none of the {len(labels)} episodes was stopped: the logs say nothing about danger, so no policy can "
+            "learn from them to stay within a budget. Label unsafe episodes too, or learn with budget inf."
+        )
+
+
 def _entry(method: str) -> Method:
     if method not in LEARNERS:
         raise unknown_name("learner", method, LEARNERS)
@@ -125,7 +137,7 @@ def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
     """An actor of the right shapes, from a dataset of one transition; only ever traced for them."""
     obs = jnp.stack([behaviour.scaling.obs.mean] * 2)
     action, number, row = behaviour.scaling.action_centre[None], jnp.zeros(1), jnp.zeros(1, jnp.int32)
-    data = Dataset(obs, row, action, number, number, number, number, number, row)
+    data = Dataset(obs, row, action, number, number, number, number, number, number, row)
     init_key, batch_key = jax.random.split(jax.random.key(0))
     batch = learner.sample(batch_key, data, behaviour)
     return learner.policy(learner.init(init_key, batch, hyper), behaviour, hyper)

@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from rci.data.options import require_positive
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.budget import update_multiplier
@@ -58,6 +59,10 @@ class Config:
     test_candidates: int = 32
     batch_size: int = 256
     initial_batch_size: int = 64
+    stop_ends_reward: bool = False  # whether a stop ends the reward too; then the label leaks into it
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "candidates", "test_candidates", "batch_size", "initial_batch_size")
 
 
 class Hyper(NamedTuple):
@@ -171,6 +176,7 @@ def make(config: Config) -> Learner:
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
+            last=data.last[index],
             candidate=behaviour.candidates(keys[2], obs, now),
             next_candidate=behaviour.candidates(keys[3], next_obs, config.candidates),
             initial_obs=initial_obs,
@@ -195,10 +201,10 @@ def make(config: Config) -> Learner:
         seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
         value = seen.value if config.variant == "penalised" else seen.reward_q
         next_value, next_cost = best_of(seen.value, value, seen.cost_q)
-        goes_on = cost_continues(batch.terminated, batch.truncated, batch.stopped)
+        reward_on = reward_continues(batch.terminated, batch.stopped, config.stop_ends_reward)
         return (
-            bellman_target(batch.reward, hyper.discount, reward_continues(batch.terminated), next_value),
-            bellman_target(batch.cost, hyper.cost_discount, goes_on, next_cost),
+            bellman_target(batch.reward, hyper.discount, reward_on, next_value),
+            bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), next_cost),
         )
 
     def loss(
@@ -214,7 +220,7 @@ def make(config: Config) -> Learner:
         frozen = jax.lax.stop_gradient(online)
         proposal = batch.candidate[:, 0]
         action = nudge(online.actor, batch.obs, proposal, hyper.nudge)
-        # Divided by 1 + lambda, so that a large multiplier does not drown the other losses' scale.
+        # Divided by 1 + lambda: Adam's memory of earlier gradients stays in scale while lambda moves.
         actor_loss = -jnp.mean(judge(frozen, batch.obs, action, multiplier, hyper).value) / (1.0 + multiplier)
         total = reward_loss + cost_loss + actor_loss
         if online.step_cost is not None:

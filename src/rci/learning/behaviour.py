@@ -21,11 +21,13 @@ import optax
 
 from rci.data.errors import RciError
 from rci.data.models import Behaviour, SavedModel
+from rci.data.options import require_positive
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.dataset import Dataset, Scaling, measure_scaling, to_device
 from rci.learning.losses import gaussian_kl
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.dense import Normaliser, PairMlp
+from rci.nets.keys import stage_key
 
 LOG_DEVIATION_RANGE = (-4.0, 4.0)
 CHUNK = 500  # updates per compiled call
@@ -41,9 +43,10 @@ class Config:
     updates: int = 5000
     learning_rate: float = 1e-3
     kl_weight: float = 0.5
-    latent_limit: float = (
-        0.5  # latents are drawn from N(0, 1) and clipped here: less is closer to the behaviour
-    )
+    latent_limit: float = 0.5  # latents are drawn from N(0, 1) and clipped here; less is closer to the data
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden", "latent_per_action", "batch_size", "updates")
 
 
 class Vae(eqx.Module):
@@ -106,7 +109,7 @@ def fit_behaviour(
     transitions = Transitions.build(episodes, labels, _no_costs(labels))
     scaling = measure_scaling(transitions)
     data = to_device(transitions, scaling)
-    init_key, train_key = jax.random.split(jax.random.key(seed))
+    init_key, train_key = jax.random.split(stage_key(seed, "behaviour"))
     vae, optimiser = _start(config, data.obs.shape[-1], data.action.shape[-1], init_key)
     loss = jnp.nan
     for first in range(0, config.updates, CHUNK):

@@ -35,6 +35,11 @@ def parse_budget(text: Budget) -> Budget:
         ) from None
     if math.isnan(number) or number < 0:
         raise RciError(f"a budget is an allowed cost, so it cannot be {text!r}; the smallest is 0.")
+    if 1 < number < math.inf:
+        raise RciError(
+            f"an episode costs at most 1, so a budget of {text!r} would allow everything; for 5% write 0.05, for no "
+            "budget write inf."
+        )
     return number
 
 
@@ -65,4 +70,5 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
 
 def update_multiplier(multiplier: jax.Array, estimate: Number, threshold: Number, rate: Number) -> jax.Array:
     """lambda <- max(0, lambda + rate * (estimate - threshold)). Paper: Stage 3. An infinite budget leaves it at 0."""
-    return jnp.maximum(0.0, multiplier + rate * (estimate - threshold))
+    moved = jnp.maximum(0.0, multiplier + rate * (estimate - threshold))
+    return jnp.where(jnp.isinf(threshold), 0.0, moved)

@@ -41,6 +41,7 @@ class Dataset(NamedTuple):
     terminated: jax.Array
     truncated: jax.Array
     stopped: jax.Array
+    last: jax.Array
     initial: jax.Array
 
 
@@ -55,6 +56,7 @@ class Batch(NamedTuple):
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]
     stopped: jax.Array  # [B]
+    last: jax.Array  # [B]
     candidate: jax.Array  # [B, m, a]
     next_candidate: jax.Array  # [B, n, a]
     initial_obs: jax.Array  # [B0, d]
@@ -82,7 +84,7 @@ def to_device(transitions: Transitions, scaling: Scaling) -> Dataset:
     """Scale everything once, so that an update only indexes."""
     numbers = {
         name: jnp.asarray(getattr(transitions, name), jnp.float32)
-        for name in ("reward", "cost", "terminated", "truncated", "stopped")
+        for name in ("reward", "cost", "terminated", "truncated", "stopped", "last")
     }
     return Dataset(
         obs=scaling.obs(jnp.asarray(flat_features(transitions.obs))),

@@ -11,21 +11,23 @@ import jax.numpy as jnp
 Number = jax.Array | float  # a traced setting, or a plain one
 
 
-def reward_continues(terminated: jax.Array) -> jax.Array:
+def reward_continues(terminated: jax.Array, stopped: jax.Array, stop_ends_reward: bool) -> jax.Array:
     """1 where the reward goes on after this transition.
 
     Only the environment's own end cuts it. A stop or a time limit does not: the safety label must not leak into
-    the reward, where it would be a hidden penalty (positive rewards) or a hidden bonus (negative ones).
+    the reward, where it would be a hidden penalty (positive rewards) or a hidden bonus (negative ones). With
+    `stop_ends_reward` it does leak, as in learners that know a single done flag.
     """
-    return 1.0 - terminated
+    return (1.0 - terminated) * (1.0 - stopped) if stop_ends_reward else 1.0 - terminated
 
 
-def cost_continues(terminated: jax.Array, truncated: jax.Array, stopped: jax.Array) -> jax.Array:
+def cost_continues(last: jax.Array) -> jax.Array:
     """1 where the cost goes on after this transition.
 
-    The cost is episodic: whatever ends the episode ends it, and a stop above all: an episode costs at most C.
+    The cost is episodic: whatever ends the episode ends it, and a stop above all: an episode costs at most C. So
+    does a recording that just breaks off, with no flag at all.
     """
-    return (1.0 - terminated) * (1.0 - truncated) * (1.0 - stopped)
+    return 1.0 - last
 
 
 def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, value: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ from rci.data.errors import RciError
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import Dataset
+from rci.nets.keys import stage_key
 
 CHUNK = 500  # updates per compiled call
 
@@ -35,7 +36,7 @@ def train(
     if updates < 1:
         raise RciError(f"updates must be at least 1, got {updates}.")
     start, run = _compiled(make, config)
-    key = jax.random.key(seed)
+    key = stage_key(seed, "learn")
     state = start(key, data, behaviour, hyper)
     history = []
     for first in range(0, updates, CHUNK):
@@ -50,6 +51,11 @@ def train(
                 )
         history.append({"update": first + count, **means})
         progress((first + count) / updates)
+    # The diagnostics are of the numbers before the last step; the step itself may have been the one too many.
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state)):
+        raise RciError(
+            f"training diverged at update {updates}: a network is not finite; lower learning_rate."
+        )
     return state, history
 
 

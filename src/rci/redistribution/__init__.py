@@ -15,18 +15,19 @@ from rci.data.options import build_parts
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
+from rci.nets.keys import stage_key
 from rci.redistribution import baselines, rudder
-from rci.redistribution.base import Method, Redistributor
+from rci.redistribution.base import Method, Redistributor, Training
 from rci.redistribution.conserve import Conservation, conserve, difference
 from rci.redistribution.distil import Distillation, distil
-from rci.redistribution.fit import Fitted, Training, fit_folds
+from rci.redistribution.fit import Fitted, fit_folds
 from rci.redistribution.quality import assess
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),
-    "uniform": Method(baselines.make_uniform, baselines.Config, baselines.Hyper),
-    "sparse": Method(baselines.make_sparse, baselines.Config, baselines.Hyper),
-    "oracle": Method(baselines.make_oracle, baselines.Config, baselines.Hyper),
+    "uniform": Method(baselines.make_uniform, baselines.Config, baselines.Hyper, (Distillation,)),
+    "sparse": Method(baselines.make_sparse, baselines.Config, baselines.Hyper, (Distillation,)),
+    "oracle": Method(baselines.make_oracle, baselines.Config, baselines.Hyper, (Conservation, Distillation)),
 }
 
 __all__ = ["REDISTRIBUTORS", "redistribute", "score"]
@@ -43,7 +44,8 @@ def redistribute(
     """Step costs of labelled episodes by one of REDISTRIBUTORS.
 
     options: settings of the method (rudder: hidden, loss, learning_rate), of its training (epochs, batch_size,
-    patience, held_out_share, folds), of conservation (start, compensation, sign) and of distillation (distil).
+    patience, stopping_share, held_out_share, folds), of conservation (start, compensation, sign) and of
+    distillation (distil and distil_...).
     """
     config, hyper, training, rule, distillation = parse_options(method, options)
     labels.check_parent(episodes)
@@ -53,7 +55,9 @@ def redistribute(
     info: dict[str, Any] = {}
     model = None
     if redistributor.update is None:
-        prediction = redistributor.predict(redistributor.init(jax.random.key(seed), data), episodes, lengths)
+        prediction = redistributor.predict(
+            redistributor.init(stage_key(seed, "redistribute"), data), episodes, lengths
+        )
     else:
         _refuse_one_sided(labels)
         fits = fit_folds(redistributor, data, hyper, training, seed, progress)
@@ -79,7 +83,7 @@ def redistribute(
         method=method,
         labels_hash=labels.hash,
         model=model,
-        info=info,
+        info={**info, "conservation": asdict(rule), "distillation": asdict(distillation)},
     )
 
 
@@ -146,17 +150,22 @@ def parse_options(
     if method not in REDISTRIBUTORS:
         raise unknown_name("redistributor", method, REDISTRIBUTORS)
     entry = REDISTRIBUTORS[method]
-    parts = (entry.config, entry.hyper, Training, Conservation, Distillation)
-    config, hyper, training, rule, distillation = build_parts(parts, options, method)
+    config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
+    given: dict[type, Any] = {type(part): part for part in shared}
+    training, rule, distillation = (
+        given.get(kind, kind()) for kind in (Training, Conservation, Distillation)
+    )
     return config, hyper, training, rule, distillation
 
 
 def _refuse_one_sided(labels: Labels) -> None:
-    for stopped, word, meaning in ((True, "stopped", "unsafe"), (False, "stopped", "safe")):
-        if (labels.stopped == stopped).all():
-            how = "all" if stopped else "none"
-            raise RciError(
-                f"{how} of the {len(labels)} episodes {'were' if stopped else 'was'} {word}: where every episode is "
-                f"{meaning}, nothing tells a costly step from a harmless one, so no redistributor can learn. Label "
-                f"episodes of both kinds, or use 'sparse' or 'uniform'."
-            )
+    count = int(labels.stopped.sum())
+    if 0 < count < len(labels):
+        return
+    said, kind = (
+        ("none of the {} episodes was", "safe") if count == 0 else ("all of the {} episodes were", "unsafe")
+    )
+    raise RciError(
+        f"{said.format(len(labels))} stopped: where every episode is {kind}, nothing tells a costly step from a "
+        "harmless one, so no redistributor can learn. Label episodes of both kinds, or use 'sparse' or 'uniform'."
+    )

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from rci.data.batch import Sequences, pad
+from rci.data.errors import RciError
+from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.data.types import Episodes
+from rci.redistribution.conserve import Conservation
+from rci.redistribution.distil import Distillation
 
 Predict = Callable[[Any, Episodes, Array], Array]
 CHUNK = 256  # episodes scored at once
+
+
+@dataclass(frozen=True)
+class Training:
+    """How long and on what to train."""
+
+    epochs: int = 60
+    batch_size: int = 64
+    patience: int = 8  # epochs without a better held-out loss before training stops
+    stopping_share: float = 0.15  # episodes whose loss decides when to stop
+    held_out_share: float = 0.15  # episodes that nothing is decided on, for the figures of quality
+    folds: int = 1  # from 2 on: cross-fitting, each episode is scored by a model that never saw it
+
+    def __post_init__(self) -> None:
+        require_positive(self, "epochs", "batch_size", "patience", "folds")
+        for name in ("stopping_share", "held_out_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise RciError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
 
 
 class Redistributor(NamedTuple):
@@ -38,11 +61,15 @@ class Redistributor(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A registered redistributor: how to make it, and which settings it takes."""
+    """A registered redistributor: how to make it, and which settings it takes.
+
+    `shared` are the settings that it takes beyond its own. What would have no effect is not among them.
+    """
 
     make: Callable[[Any], Redistributor]
     config: type
     hyper: type
+    shared: tuple[type, ...] = (Training, Conservation, Distillation)
 
 
 def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:

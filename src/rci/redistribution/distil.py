@@ -19,6 +19,9 @@ import optax
 from rci.data.batch import Sequences
 from rci.data.record import Array
 from rci.nets.dense import PairMlp, normaliser
+from rci.nets.keys import stage_key
+
+CHUNK = 65_536  # rows answered at once
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,20 @@ def distil(step: Array, data: Sequences, settings: Distillation, seed: int) -> A
     obs, action = jnp.asarray(data.obs[valid]), jnp.asarray(data.action[valid])
     scale = normaliser(obs.mean(0), obs.std(0)), normaliser(action.mean(0), action.std(0))
     obs, action, cost = scale[0](obs), scale[1](action), jnp.asarray(step[valid], jnp.float32)
-    init_key, train_key = jax.random.split(jax.random.key(seed))
+    init_key, train_key = jax.random.split(stage_key(seed, "distil"))
     sizes = (settings.distil_hidden, settings.distil_hidden, 1)
     network = PairMlp(init_key, obs.shape[-1], action.shape[-1], sizes)
     network = _fit(settings, train_key, network, obs, action, cost)
     result = np.zeros(step.shape)
-    result[valid] = np.asarray(network(obs, action))[:, 0]
+    result[valid] = np.concatenate(
+        [_answer(network, obs[i : i + CHUNK], action[i : i + CHUNK]) for i in range(0, len(cost), CHUNK)]
+    )
     return result
+
+
+@jax.jit
+def _answer(network: PairMlp, obs: jax.Array, action: jax.Array) -> jax.Array:
+    return network(obs, action)[:, 0]
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,9 +1,8 @@
-"""Train any redistributor: minibatches of masked sequences, early stopping on held-out episodes."""
+"""Train any redistributor: minibatches of masked sequences, early stopping on episodes kept aside."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -13,56 +12,38 @@ import numpy as np
 from rci.data.batch import Sequences
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.redistribution.base import Redistributor
-
-
-@dataclass(frozen=True)
-class Training:
-    """How long and on what to train."""
-
-    epochs: int = 60
-    batch_size: int = 64
-    patience: int = 8  # epochs without a better held-out loss before training stops
-    held_out_share: float = 0.2
-    folds: int = 1  # from 2 on: cross-fitting, each episode is scored by a model that never saw it
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience", "folds"):
-            if getattr(self, name) < 1:
-                raise RciError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if not 0 < self.held_out_share < 1:
-            raise RciError(f"held_out_share must lie between 0 and 1, got {self.held_out_share}.")
+from rci.nets.keys import stage_key
+from rci.redistribution.base import Redistributor, Training
 
 
 class Fitted(NamedTuple):
-    """The best state, the loss curves, and which episodes it never saw."""
+    """The best state, the loss curves, and which episodes had no part in it."""
 
     state: Any
     train_loss: list[float]
-    held_out_loss: list[float]
-    held_out: Array
+    held_out_loss: list[float]  # of the episodes that decide when to stop
+    held_out: Array = np.empty(0, np.int64)
 
 
-def split(cost: Array, share: float, seed: int) -> tuple[Array, Array]:
-    """Training and held-out episodes, with the same share of stopped ones in both."""
-    rng = np.random.default_rng(seed)
-    held_out = []
+def split(cost: Array, members: Array, share: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """`members` in two parts, the second one `share` of them, with as many stopped ones in both as can be."""
+    chosen = []
     for stopped in (True, False):
-        members = rng.permutation(np.flatnonzero((cost > 0) == stopped))
-        if len(members) < 2:
+        mine = rng.permutation(members[(cost[members] > 0) == stopped])
+        if len(mine) < 2:
             raise RciError(
-                f"a redistributor needs at least 2 stopped and 2 safe episodes to learn what tells them apart, got "
-                f"{int((cost > 0).sum())} stopped and {int((cost == 0).sum())} safe; with labels like these only "
-                "'sparse' and 'uniform' are possible."
+                f"a redistributor needs at least 3 stopped and 3 safe episodes to learn what tells them apart and to "
+                f"check it, got {int((cost > 0).sum())} stopped and {int((cost == 0).sum())} safe; with labels like "
+                "these only 'sparse' and 'uniform' are possible."
             )
-        held_out.append(members[: min(max(1, round(share * len(members))), len(members) - 1)])
-    chosen = np.sort(np.concatenate(held_out))
-    return np.setdiff1d(np.arange(len(cost)), chosen), chosen
+        chosen.append(mine[: min(max(1, round(share * len(mine))), len(mine) - 1)])
+    part = np.sort(np.concatenate(chosen))
+    return np.setdiff1d(members, part), part
 
 
 def cross_folds(cost: Array, folds: int, seed: int) -> list[Array]:
     """Every episode in exactly one fold, stopped and safe ones dealt out evenly."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([seed, folds])
     fold = np.empty(len(cost), np.int64)
     for stopped in (True, False):
         members = rng.permutation(np.flatnonzero((cost > 0) == stopped))
@@ -83,14 +64,20 @@ def fit_folds(
     seed: int,
     progress: Callable[[float], None],
 ) -> list[Fitted]:
-    """One model, or one for each fold of cross-fitting; what a model holds out, it never saw."""
+    """One model, or one for each fold of cross-fitting; what a model holds out, it never saw in any way."""
+    everyone = np.arange(len(data.cost))
     if training.folds == 1:
-        return [fit(method, data, hyper, training, seed, progress)]
-    folds = cross_folds(data.cost, training.folds, seed)
-    return [
-        fit(method, data, hyper, training, seed + k, _part(progress, k, training.folds), held_out)
-        for k, held_out in enumerate(folds)
-    ]
+        held_out = [split(data.cost, everyone, training.held_out_share, np.random.default_rng([seed, 1]))[1]]
+    else:
+        held_out = cross_folds(data.cost, training.folds, seed)
+    fits = []
+    for number, unseen in enumerate(held_out):
+        rng = np.random.default_rng([seed, training.folds, number])
+        train, stopping = split(data.cost, np.setdiff1d(everyone, unseen), training.stopping_share, rng)
+        key = jax.random.fold_in(stage_key(seed, "redistribute"), number)
+        part = _part(progress, number, len(held_out))
+        fits.append(fit(method, data, hyper, training, key, train, stopping, part)._replace(held_out=unseen))
+    return fits
 
 
 def fit(
@@ -98,29 +85,26 @@ def fit(
     data: Sequences,
     hyper: Any,
     training: Training,
-    seed: int,
+    key: jax.Array,
+    train: Array,
+    stopping: Array,
     progress: Callable[[float], None],
-    held_out: Array | None = None,
 ) -> Fitted:
-    """The state with the lowest held-out loss. Same seed, same result."""
+    """Train on `train` and return the state with the lowest loss on `stopping`. Same key, same result."""
     if method.update is None or method.held_out_loss is None:
         raise RciError("this redistributor has nothing to fit.")
-    if held_out is None:
-        train, held_out = split(data.cost, training.held_out_share, seed)
-    else:
-        train = np.setdiff1d(np.arange(len(data.cost)), held_out)
-    init_key, order_key = jax.random.split(jax.random.key(seed))
+    init_key, order_key = jax.random.split(key)
     device = Sequences(*(jnp.asarray(array) for array in data))
     state = best = jax.jit(method.init)(init_key, Sequences(*(array[train] for array in device)))
     run_epoch = jax.jit(_epoch(method.update, min(training.batch_size, len(train))))
     judge = jax.jit(method.held_out_loss)
-    unseen = Sequences(*(array[held_out] for array in device))
+    others = Sequences(*(array[stopping] for array in device))
     history: list[tuple[float, float]] = []
     for epoch in range(training.epochs):
         state, train_loss = run_epoch(
             jax.random.fold_in(order_key, epoch), state, device, jnp.asarray(train), hyper
         )
-        losses = float(train_loss), float(judge(state, unseen))
+        losses = float(train_loss), float(judge(state, others))
         if not np.isfinite(losses).all():
             raise RciError(
                 f"training diverged in epoch {epoch}: loss {losses[0]}, held-out loss {losses[1]}; lower learning_rate."
@@ -133,7 +117,7 @@ def fit(
         if epoch - int(np.argmin(curve)) >= training.patience:
             break
     progress(1.0)
-    return Fitted(best, [t for t, _ in history], [h for _, h in history], held_out)
+    return Fitted(best, [t for t, _ in history], [h for _, h in history])
 
 
 def _part(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:

@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import optax
 
 from rci.data.batch import Sequences
+from rci.data.options import require_positive
 from rci.nets.dense import Mlp, Normaliser, normaliser, rows_of
 from rci.nets.sequence import Lstm
 from rci.redistribution.base import Redistributor, predict_with
@@ -35,6 +36,9 @@ class Config:
 
     hidden: int = 32
     loss: Literal["final", "prefix"] = "final"
+
+    def __post_init__(self) -> None:
+        require_positive(self, "hidden")
 
 
 class Hyper(NamedTuple):

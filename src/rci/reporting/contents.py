@@ -31,29 +31,32 @@ class MethodResult:
 
     `violation_interval`: 95% Clopper-Pearson, over the evaluation episodes of all seeds. `rollouts`: a few recorded
     episodes of the first seed's policy. `multipliers`: the last multiplier of each seed, or none. `asked`: the budget
-    as the user wrote it, where that was no number; `budget` is then what it came to. `contrast`: the same method
-    against one that knows no budget.
+    as the user wrote it; where that is a percentile, `budget` is None, because a percentile of training costs says
+    nothing about a share of episodes. `threshold`: what the cost critic was compared with. `seed_intervals`: the
+    same interval for every seed's policy alone. `contrast`: the same method against one that knows no budget.
     """
 
     method: str
-    budget: float
+    budget: float | None
     scores: tuple[Scores, ...]
     violation_interval: tuple[float, float]
     rollouts: Episodes | None = None
     multipliers: tuple[float, ...] = ()
     asked: str = ""
+    threshold: float | None = None
+    seed_intervals: tuple[tuple[float, float], ...] = ()
     contrast: Contrast | None = None
 
     def __post_init__(self) -> None:
         if not self.scores:
             raise RciError(
-                f"{self.method!r} at budget {self.budget:g} has no scores: one per seed is needed."
+                f"{self.method!r} at budget {self.asked or self.budget} has no scores: one per seed is needed."
             )
         low, high = self.violation_interval
         if not 0.0 <= low <= high <= 1.0:
             raise RciError(
-                f"{self.method!r} at budget {self.budget:g}: the violation interval must be two shares in order, "
-                f"got {low:g} and {high:g}."
+                f"{self.method!r} at budget {self.asked or self.budget}: the violation interval must be two shares in "
+                f"order, got {low:g} and {high:g}."
             )
 
 

@@ -23,6 +23,7 @@ from rci.reporting.summary import (
     method_looks,
     number,
     percent,
+    result_row,
     result_rows,
 )
 
@@ -112,16 +113,16 @@ def path_pictures(report: ReportInput) -> list[Picture]:
     if task is None or task.draw is None or task.position is None:
         return []
     rollouts = {
-        (result.method, float(result.budget)): result.rollouts
+        (result.method, result_row(result).asked): result.rollouts
         for result in report.results
         if result.rollouts is not None
     }
-    rows = [row for row in result_rows(report) if (row.method, row.budget) in rollouts]
+    rows = [row for row in result_rows(report) if (row.method, row.asked) in rollouts]
     pictures: list[Picture] = []
     for name, look in method_looks(report).items():
         own = [row for row in rows if row.method == name]
         for row in own[:1] + own[1:][-1:]:
-            recorded = rollouts[row.method, row.budget]
+            recorded = rollouts[row.method, row.asked]
             pictures.append(
                 render(
                     f"paths-{len(pictures) + 1:02d}-{_slug(name)}",
@@ -166,8 +167,8 @@ def redistributor_pictures(report: ReportInput) -> list[Picture]:
             render(
                 "calibration",
                 f"Reliability plot of {method} on held-out episodes: {pairs}.",
-                "Held-out episodes grouped by what the model predicted. On the line, predictions come true; larger "
-                "dots hold more episodes.",
+                "Predictions from every prefix of the held-out episodes, grouped by what was predicted. On the line, "
+                "predictions come true; larger dots hold more of them.",
                 partial(redistribution_figures.reliability_plot, calibration, look),
             )
         )

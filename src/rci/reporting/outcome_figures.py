@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from rci.data.record import Array
 from rci.data.types import Episodes
 from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
-from rci.reporting.summary import ResultRow, budget_text, column_places, fixed, percent
+from rci.reporting.summary import ResultRow, column_places, fixed, percent
 
 ROW_HEIGHT = 0.23  # inches
 PATHS_WIDTH = 2.4  # inches
@@ -25,11 +25,11 @@ Groups = list[tuple[str, list[tuple[str, ResultRow]]]]  # heading, then the labe
 
 def groups(rows: Sequence[ResultRow]) -> Groups:
     """Rows to be compared stand together: by budget, or by method where methods do not share their budgets."""
-    budgets = sorted({row.budget for row in rows if math.isfinite(row.budget)})
-    shared = all(sum(row.budget == budget for row in rows) > 1 for budget in budgets)
+    budgets = list(dict.fromkeys(row.asked for row in rows if not math.isinf(row.budget)))
+    shared = all(sum(row.asked == budget for row in rows) > 1 for budget in budgets)
     if shared or len(budgets) == 1:
-        order = [math.inf, *budgets]
-        named = [(f"budget {budget_text(b)}", [(r.method, r) for r in rows if r.budget == b]) for b in order]
+        order = ["none", *budgets]
+        named = [(f"budget {b}", [(r.method, r) for r in rows if r.asked == b]) for b in order]
     else:
         named = [
             (name, [(f"budget {r.asked}", r) for r in rows if r.method == name])

@@ -123,20 +123,22 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         return ""
     places = column_places([row.mean_return for row in rows] + [row.return_until_violation for row in rows])
     content = (
-        "<p>An evaluation episode violates if at least one of its steps is truly unsafe. A budget is the share of "
-        "episodes that may do so. It counts as kept if the whole interval lies below it, as not kept if the whole "
-        "interval lies above it, and else as undecided.</p>"
+        "<p>An evaluation episode violates if at least one of its steps is truly unsafe. A budget that is a "
+        "number is the share of episodes that may do so. It counts as kept if the interval of every seed's policy lies "
+        "below it, as not kept if all of them lie above it, and else as undecided. A percentile such as P30 is one of "
+        "the training episodes' discounted costs, and no share of episodes. The threshold is what the cost critic was "
+        "compared with.</p>"
     )
     content += table(
         "Every method at every budget",
         (
             "method", "budget", "violation rate", "interval", "budget kept", "mean return",
-            "return until violation", "multiplier", "seeds", "episodes",
+            "return until violation", "threshold", "multiplier", "seeds", "episodes",
         ),
         [_result_cells(row, style[row.method], places) for row in rows],
-        note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, taken as independent; how far "
-        "seeds differ is shown by the dots in the figures. Returns: mean over seeds ± standard error, over the full "
-        "episode and until its first violation, where a monitor would stop it."
+        note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, for the mean of just these "
+        "policies; how far policies differ is shown by the dots in the figures. Returns: mean over seeds ± standard "
+        "error, over the full episode and until its first violation, where a monitor would stop it."
         + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else ""),
     )  # fmt: skip
     return content + grid(pictures, "two") + _contrasts(rows, style)
@@ -180,6 +182,7 @@ def _result_cells(row: ResultRow, look: Look, places: int) -> list[str]:
         yes_no(row.budget_kept),
         _with_error(row.mean_return, row.return_error, places),
         _with_error(row.return_until_violation, row.until_violation_error, places),
+        number(row.threshold),
         number(row.multiplier),
         str(row.seeds),
         f"{row.episodes:,}",

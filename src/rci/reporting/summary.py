@@ -26,14 +26,15 @@ class ResultRow(NamedTuple):
     """One method at one budget. Errors are standard errors over seeds, None where there is one seed only."""
 
     method: str
-    budget: float
+    budget: float  # an allowed share of episodes; infinite for none, nan where a percentile was asked for
     asked: str  # the budget in the user's words
+    threshold: float | None  # what the cost critic was compared with
     seeds: int
     episodes: int
     violation_rate: float
     violation_low: float
     violation_high: float
-    budget_kept: str  # yes, no, undecided; empty without a budget
+    budget_kept: str  # by every seed's policy: yes, no, undecided; empty where no share was asked for
     mean_return: float
     return_error: float | None
     return_until_violation: float
@@ -88,8 +89,8 @@ def result_rows(report: ReportInput) -> list[ResultRow]:
     """The results, methods in their fixed order and budgets from tight to loose."""
     order = list(method_looks(report))
     return sorted(
-        (_result_row(result) for result in report.results),
-        key=lambda row: (order.index(row.method), row.budget),
+        (result_row(result) for result in report.results),
+        key=lambda row: (order.index(row.method), _tightness(row)),
     )
 
 
@@ -150,8 +151,8 @@ def headline(report: ReportInput) -> list[str]:
     if not rows:
         return ["No policy was evaluated."]
     name = main_method(row.method for row in rows)
-    main = next((row for row in rows if row.method == name), rows[-1])
-    asked = f"With a budget of {main.asked}, " if main.budget_kept else ""
+    main = next((row for row in rows if row.method == name), rows[0])
+    asked = "" if math.isinf(main.budget) else f"With a budget of {main.asked}, "
     sentences = [
         f"{asked}{main.method} violated in {percent(main.violation_rate)} of {main.episodes:,} evaluation episodes "
         f"({interval(main)}) at a mean return of {number(main.mean_return)}."
@@ -167,7 +168,7 @@ def headline(report: ReportInput) -> list[str]:
     others = [
         row
         for row in rows
-        if row.method != main.method and (math.isinf(row.budget) or row.budget == main.budget)
+        if row.method != main.method and (math.isinf(row.budget) or row.asked == main.asked)
     ]
     if others:
         listed = "; ".join(
@@ -230,27 +231,27 @@ def column_places(values: Iterable[float]) -> int:
     return 3 if largest == 0.0 else min(6, max(0, 3 - math.floor(math.log10(largest))))
 
 
-def budget_text(budget: float) -> str:
-    """A budget that is a number."""
-    return "none" if math.isinf(budget) else f"{budget:.3g}"
-
-
-def _result_row(result: MethodResult) -> ResultRow:
+def result_row(result: MethodResult) -> ResultRow:
+    """The numbers of one method at one budget."""
     violated = np.concatenate([scores.violated for scores in result.scores])
     returns = tuple(scores.mean_return for scores in result.scores)
     until = tuple(scores.mean_return_until_stop for scores in result.scores)
     low, high = result.violation_interval
-    verdict = "yes" if high <= result.budget else "no" if low > result.budget else "undecided"
+    budget = math.nan if result.budget is None else float(result.budget)
+    seeds = result.seed_intervals or (result.violation_interval,)
+    kept, broken = all(top <= budget for _, top in seeds), all(bottom > budget for bottom, _ in seeds)
+    verdict = "yes" if kept else "no" if broken else "undecided"
     return ResultRow(
         method=result.method,
-        budget=float(result.budget),
-        asked=result.asked or budget_text(result.budget),
+        budget=budget,
+        asked="none" if math.isinf(budget) else result.asked or f"{budget:.3g}",
+        threshold=result.threshold,
         seeds=len(result.scores),
         episodes=len(violated),
         violation_rate=float(violated.mean()),
         violation_low=float(low),
         violation_high=float(high),
-        budget_kept="" if math.isinf(result.budget) else verdict,
+        budget_kept=verdict if math.isfinite(budget) else "",
         mean_return=float(np.mean(returns)),
         return_error=_standard_error(returns),
         return_until_violation=float(np.mean(until)),
@@ -260,6 +261,11 @@ def _result_row(result: MethodResult) -> ResultRow:
         seed_returns=returns,
         contrast=result.contrast,
     )
+
+
+def _tightness(row: ResultRow) -> float:
+    """For the order of rows: budgets by their number, percentiles by theirs."""
+    return float(row.asked.lstrip("Pp")) if math.isnan(row.budget) else row.budget
 
 
 def _cost_row(name: str, costs: StepCosts) -> CostRow:

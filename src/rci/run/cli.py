@@ -26,7 +26,8 @@ app = typer.Typer(
     help="Safe policies from logs in which somebody only ever pressed STOP.\n\nExample: rci run point --preset quick",
 )
 
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same result, bit for bit.")]
+MAX_SEED = 2**31 - 1
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
@@ -115,23 +116,23 @@ def label(
 
     Example: rci label runs/demo/episodes --rule point --out runs/demo/labels
     """
-    from rci.data import store
-    from rci.labeling import corrupt
-    from rci.labeling import label as apply
+    from rci.data.store import read_manifest
     from rci.labeling.rules import read_stops
+    from rci.run.jobs import Job
 
-    recorded = store.read(episodes, "episodes")
     if stops is not None and rule is not None:
         raise RciError("labels come from a rule or from a file of stops, not from both.")
-    labeler: Any = rule or recorded.task
-    if stops is not None:
-        labeler = read_stops(stops, len(recorded))
-    elif not labeler:
+    manifest = read_manifest(episodes)
+    if manifest["kind"] != "episodes":
+        raise RciError(f"{episodes} holds {manifest['kind']!r}, but 'episodes' is needed here.")
+    task = rule or manifest["meta"]["task"]
+    if stops is None and not task:
         raise RciError("these episodes are of no known task; name a --rule or a file of --stops.")
-    labels = corrupt(recorded, apply(recorded, labeler), noise, seed)
-    config = {"rule": str(stops or rule or recorded.task), "noise": noise}
-    store.write(out, labels, store.Provenance(config, seed, {"episodes": recorded.hash}))
-    _describe(out, as_json)
+    settings: dict[str, Any] = {"rule": task, "noise": noise}
+    if stops is not None:
+        recorded = manifest["arrays"]["lengths"]["shape"][0]
+        settings = {"stops": read_stops(stops, recorded), "noise": noise}
+    _run([Job("label", "label", settings, seed, {"episodes": episodes}, out)], as_json)
 
 
 @app.command()
@@ -148,9 +149,12 @@ def redistribute(
 
     Example: rci redistribute runs/demo/episodes runs/demo/labels --set loss=prefix --out runs/demo/costs
     """
-    from rci.redistribution import parse_options
     from rci.run.config import parse_flags
+    from rci.run.engine import prepare_process
     from rci.run.jobs import Job
+
+    prepare_process()  # before anything imports JAX
+    from rci.redistribution import parse_options
 
     options = parse_flags(settings)
     parse_options(method, options)
@@ -166,39 +170,40 @@ def learn(
     out: Out,
     budget: Annotated[str, typer.Option(help="Allowed violation probability, inf, or P10 to P50.")] = "0.05",
     method: Annotated[str, typer.Option(help="Which learner.")] = "bcq-lagrangian",
-    behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [OUT-behaviour].")] = None,
+    behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train a policy that stays within the budget, from logs alone.
 
-    The behaviour model is fitted first, unless there is one; it is shared by every budget and seed.
+    The behaviour model is fitted first, unless it is there: one beside the labels serves every budget and seed.
+    Its settings are those that begin with "behaviour.".
 
     Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
     """
-    from rci.learning import parse_options
-    from rci.learning.budget import parse_budget
     from rci.run.config import parse_flags
+    from rci.run.engine import prepare_process
     from rci.run.jobs import Job
 
+    prepare_process()  # before anything imports JAX
+    from rci.data.options import build
+    from rci.learning import BehaviourConfig, parse_options
+    from rci.learning.budget import parse_budget
+
     options = parse_flags(settings)
+    model_options = options.pop("behaviour", {})
+    if behaviour is not None and model_options:
+        raise RciError("a behaviour model that is given cannot be given settings as well.")
     parse_options(method, options)
+    build(BehaviourConfig, model_options, "behaviour")
     parse_budget(budget)
-    model = behaviour or out.with_name(f"{out.name}-behaviour")
+    model = behaviour or labels.with_name(f"{labels.name}-behaviour")
     logged = {"episodes": episodes, "labels": labels}
-    jobs = [
-        Job("behaviour", "behaviour", {}, seed, logged, model),
-        Job(
-            "learn",
-            "learn",
-            {"method": method, **options, "budget": budget},
-            seed,
-            {**logged, "costs": costs, "behaviour": model},
-            out,
-        ),
-    ]
-    _run(jobs if behaviour is None else jobs[1:], as_json)
+    inputs = {**logged, "costs": costs, "behaviour": model}
+    fit = Job("behaviour", "behaviour", model_options, 0, logged, model)
+    train = Job("learn", "learn", {"method": method, **options, "budget": budget}, seed, inputs, out)
+    _run([train] if behaviour is not None else [fit, train], as_json)
 
 
 @app.command()
@@ -214,26 +219,34 @@ def evaluate(
 
     Example: rci evaluate runs/demo/policy --task point --out runs/demo/scores
     """
-    from rci.run.jobs import EVALUATION_SEEDS, SEED_STRIDE, Job
+    from rci.run.jobs import Job
     from rci.tasks import get
 
     get(task)
     settings = {"task": task, "episodes": episodes}
-    first = seed * SEED_STRIDE + EVALUATION_SEEDS
-    _run([Job("evaluate", "evaluate", settings, first, {"policy": policy}, out)], as_json)
+    _run([Job("evaluate", "evaluate", settings, seed, {"policy": policy}, out)], as_json)
 
 
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    as_json: AsJson = False,
 ) -> None:
     """Write the report of a finished run again.
 
     Example: rci report runs/point-quick
     """
+    from rci.run.jobs import Job
+    from rci.run.progress import show_progress
     from rci.run.summary import rebuild_report
 
-    typer.echo(rebuild_report(folder))
+    job = Job("report", "report", {}, 0, {}, folder / "report")
+    with show_progress() as show:
+        show(job, 0.0, 0.0)
+        started = time.monotonic()
+        page = rebuild_report(folder)
+        show(job, 1.0, time.monotonic() - started)
+    _print_json({"report": str(page)}) if as_json else typer.echo(page)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
 
 Table = dict[str, Any]
+MAX_SEED = 1_000_000  # a seed times the stride of comparisons must stay a 32-bit number
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,8 @@ def load_config(
     if table["task"] != task:
         raise RciError(f"the settings are for the task {table['task']!r}, but {task!r} was asked for.")
     config = build(RunConfig, table, "settings")
-    if config.seed < 0:
-        raise RciError(f"the seed must be 0 or more, got {config.seed}.")
+    if not 0 <= config.seed <= MAX_SEED:
+        raise RciError(f"the seed must be 0 to {MAX_SEED}, got {config.seed}.")
     if config.compare.seeds < 1:
         raise RciError(f"compare.seeds must be at least 1, got {config.compare.seeds}.")
     return config

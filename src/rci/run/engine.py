@@ -30,12 +30,16 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
     A job that fails stops the run: what is finished stays, what is half-written never appears.
     """
     cores = available_cores()
+    if workers is not None and workers > len(cores):
+        raise RciError(
+            f"{workers} workers were asked for, but there are only {len(cores)} cores to pin them to."
+        )
     pool = _Pool(cores[: workers or len(cores)])
     place = {job.name: i for i, job in enumerate(jobs)}
-    waiting, queue = list(jobs), []
+    waiting, queue = list(jobs), list[Job]()
     finished: set[str] = set()
     try:
-        while len(finished) < len(jobs):
+        while waiting or queue or pool.busy:
             # A job's inputs are final once the jobs it needs are done, so each is checked for changes just once.
             for job in [job for job in waiting if set(job.needs) <= finished]:
                 waiting.remove(job)
@@ -145,7 +149,8 @@ def prepare_process(core: int | None = None) -> None:
     Where the system cannot pin (anything but Linux), jobs run all the same, on as many threads as XLA likes.
     """
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {available_cores()[0] if core is None else core})
+        cores = available_cores()
+        os.sched_setaffinity(0, {cores[os.getpid() % len(cores)] if core is None else core})
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")

@@ -13,16 +13,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rci import __version__
 from rci.data import store
+from rci.data.errors import RciError
+from rci.data.options import build
+from rci.data.record import Record
 from rci.data.store import Provenance
 
 Progress = Callable[[float], None]
 
-# Resets of collection, evaluation and rollouts are seeded from separate ranges, so no episode is ever shared.
-SEED_STRIDE = 10_000_000
-EVALUATION_SEEDS = 4_000_000
-ROLLOUT_SEEDS = 8_000_000
+# What results depend on besides settings and inputs: this code. Pages and the command line are not part of it.
+CODE = (
+    "data",
+    "nets",
+    "tasks",
+    "collection",
+    "labeling",
+    "redistribution",
+    "learning",
+    "evaluation",
+    "run/jobs.py",
+)
 
 
 @dataclass(frozen=True)
@@ -37,20 +47,35 @@ class Job:
     output: Path
     needs: tuple[str, ...] = ()  # names of the jobs that make the inputs
 
-    def key(self) -> str:
-        """What the output depends on: stage, settings, seed, version of rci and the content of every input."""
+    def provenance(self) -> Provenance:
+        """What the output is made from: settings, seed, the content of every input, and the code that makes it."""
         parents = {name: input_hash(path) for name, path in self.inputs.items()}
-        text = json.dumps([self.stage, self.settings, self.seed, __version__, parents], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        made_by = [store.versions(), code_digest()]
+        text = json.dumps([self.stage, self.settings, self.seed, made_by, parents], sort_keys=True)
+        key = hashlib.sha256(text.encode()).hexdigest()
+        return Provenance(self.settings, self.seed, parents, key)
 
     def is_current(self) -> bool:
         """Whether the output is there and made from just these inputs."""
-        return store.is_current(self.output, self.key())
+        if not store.is_current(self.output, self.provenance().key):
+            return False
+        return self.stage != "collect" or _oracle_belongs(self.output)
 
-    def provenance(self) -> Provenance:
-        """What the manifest says of how the output was made."""
-        parents = {name: input_hash(path) for name, path in self.inputs.items()}
-        return Provenance(self.settings, self.seed, parents, self.key())
+
+@cache
+def code_digest() -> str:
+    """sha256 of the source files that results depend on."""
+    root = Path(__file__).parent.parent
+    files = [
+        file
+        for part in CODE
+        for file in sorted([root / part, *(root / part).rglob("*.py")])
+        if file.is_file()
+    ]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def input_hash(path: Path) -> str:
@@ -60,80 +85,71 @@ def input_hash(path: Path) -> str:
 
 def run_job(job: Job, progress: Progress) -> None:
     """Do the work of one job in this process."""
-    STAGES[job.stage](job, progress)
+    # Before the work: were an input replaced meanwhile, the output must not pass for one made from it.
+    provenance = job.provenance()
+    store.write(job.output, STAGES[job.stage](job, progress), provenance)
 
 
-def _collect(job: Job, progress: Progress) -> None:
+def _collect(job: Job, progress: Progress) -> Record:
     from rci.collection import collect
 
     episodes, oracle = collect(seed=job.seed, progress=progress, **job.settings)
-    # The oracle first: the job counts as done once its main output, the episodes, is there.
-    store.write(oracle_of(job.output), oracle, Provenance(parents={"episodes": episodes.hash}))
-    store.write(job.output, episodes, job.provenance())
+    # The oracle first: the job counts as done once the episodes are there.
+    made = Provenance(job.settings, job.seed, {"episodes": episodes.hash})
+    store.write(oracle_of(job.output), oracle, made)
+    return episodes
 
 
-def _label(job: Job, progress: Progress) -> None:
+def _label(job: Job, progress: Progress) -> Record:
     from rci.labeling import corrupt, label
 
-    episodes = _read(job.inputs["episodes"], "episodes")
-    clean = label(episodes, job.settings["rule"])
-    store.write(job.output, corrupt(episodes, clean, job.settings["noise"], job.seed), job.provenance())
+    episodes = _read(job, "episodes")
+    stops = job.settings.get("stops")
+    clean = label(episodes, job.settings["rule"] if stops is None else stops)
+    return corrupt(episodes, clean, job.settings["noise"], job.seed)
 
 
-def _behaviour(job: Job, progress: Progress) -> None:
+def _behaviour(job: Job, progress: Progress) -> Record:
     from rci.learning.behaviour import Config, fit_behaviour
 
-    episodes, labels = _read(job.inputs["episodes"], "episodes"), _read(job.inputs["labels"], "labels")
-    fitted = fit_behaviour(episodes, labels, job.seed, Config(**job.settings), progress)
-    store.write(job.output, fitted, job.provenance())
+    config = build(Config, job.settings, "behaviour")
+    return fit_behaviour(_read(job, "episodes"), _read(job, "labels"), job.seed, config, progress)
 
 
-def _redistribute(job: Job, progress: Progress) -> None:
+def _redistribute(job: Job, progress: Progress) -> Record:
     from rci.redistribution import redistribute
 
-    episodes, labels = _read(job.inputs["episodes"], "episodes"), _read(job.inputs["labels"], "labels")
-    costs = redistribute(episodes, labels, seed=job.seed, progress=progress, **job.settings)
-    store.write(job.output, costs, job.provenance())
+    logged = _read(job, "episodes"), _read(job, "labels")
+    return redistribute(*logged, seed=job.seed, progress=progress, **job.settings)
 
 
-def _learn(job: Job, progress: Progress) -> None:
+def _learn(job: Job, progress: Progress) -> Record:
     from rci.learning import learn
 
-    kinds = ("episodes", "labels", "costs", "behaviour")
-    episodes, labels, costs, behaviour = (_read(job.inputs[kind], kind) for kind in kinds)
-    settings = dict(job.settings)
-    policy = learn(
-        episodes,
-        labels,
-        costs,
-        budget=settings.pop("budget"),
-        seed=job.seed,
-        behaviour=behaviour,
-        progress=progress,
-        **settings,
+    episodes, labels, costs = (_read(job, kind) for kind in ("episodes", "labels", "costs"))
+    behaviour = _read(job, "behaviour")
+    return learn(
+        episodes, labels, costs, seed=job.seed, behaviour=behaviour, progress=progress, **job.settings
     )
-    store.write(job.output, policy, job.provenance())
 
 
-def _evaluate(job: Job, progress: Progress) -> None:
+def _evaluate(job: Job, progress: Progress) -> Record:
     from rci.evaluation import evaluate
     from rci.learning import restore_policy
 
-    policy = restore_policy(_read(job.inputs["policy"], "policy"))
-    scores = evaluate(policy, job.settings["task"], job.settings["episodes"], job.seed, progress)
-    store.write(job.output, scores, job.provenance())
+    policy = restore_policy(_read(job, "policy"))
+    return evaluate(policy, seed=job.seed, progress=progress, **job.settings)
 
 
-def _rollouts(job: Job, progress: Progress) -> None:
+def _rollouts(job: Job, progress: Progress) -> Record:
     from rci.evaluation import record_policy
     from rci.learning import restore_policy
 
-    policy = restore_policy(_read(job.inputs["policy"], "policy"))
-    recorded = record_policy(policy, job.settings["task"], job.settings["episodes"], job.seed)
-    store.write(job.output, recorded, job.provenance())
+    policy = restore_policy(_read(job, "policy"))
+    return record_policy(policy, seed=job.seed, **job.settings)
 
 
-STAGES: dict[str, Callable[[Job, Progress], None]] = {
+STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "collect": _collect,
     "label": _label,
     "behaviour": _behaviour,
@@ -149,8 +165,18 @@ def oracle_of(episodes: Path) -> Path:
     return episodes.with_name(f"{episodes.name}-oracle")
 
 
-def _read(path: Path, kind: str) -> Any:
-    """Read and verify an artefact once per process, as long as it does not change."""
+def _oracle_belongs(episodes: Path) -> bool:
+    """Whether the oracle beside the episodes is there and theirs."""
+    try:
+        meta = store.read_manifest(oracle_of(episodes))["meta"]
+    except RciError:
+        return False
+    return bool(meta.get("episodes_hash") == input_hash(episodes))
+
+
+def _read(job: Job, kind: str) -> Any:
+    """Read and verify an input once per process, as long as it does not change."""
+    path = job.inputs[kind]
     return _read_once(path, kind, input_hash(path))
 
 

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from rci.data.errors import RciError, unknown_name
 from rci.run.config import RunConfig
 from rci.run.engine import Report, run_jobs
-from rci.run.jobs import EVALUATION_SEEDS, ROLLOUT_SEEDS, SEED_STRIDE, Job
+from rci.run.jobs import Job
+
+SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 
 
 class Entry(NamedTuple):
@@ -47,21 +49,22 @@ def check_config(config: RunConfig) -> None:
     learner = dict(config.learn)
     parse_options(learner.pop("method"), learner)
     build(behaviour.Config, config.behaviour, "behaviour")
-    for budget in config.compare.budgets:
-        parse_budget(budget)
+    budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
+    for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
+        if not values:
+            raise RciError(f"compare.{name} is empty: there is nothing to compare.")
+        if len(set(values)) < len(values):
+            raise RciError(f"compare.{name} names something twice: {', '.join(values)}.")
     for section, name in (("collect", "episodes"), ("evaluate", "episodes"), ("evaluate", "rollouts")):
         if getattr(getattr(config, section), name) < 1:
             raise RciError(f"{section}.{name} must be at least 1.")
-    limit = EVALUATION_SEEDS
-    if max(config.collect.episodes, config.evaluate.episodes) > limit:
-        raise RciError(f"at most {limit} episodes can be collected or evaluated without sharing a seed.")
+    if config.compare.seeds > SEED_STRIDE:
+        raise RciError(f"compare.seeds must be at most {SEED_STRIDE}, got {config.compare.seeds}.")
 
 
 def redistributor_settings(config: RunConfig, method: str) -> dict[str, Any]:
     """The settings of the redistributor behind a method of the comparison."""
-    if method == "rci":
-        return dict(config.redistribute)
-    return {"method": "sparse" if method == "reward-only" else method}
+    return dict(config.redistribute) if method == "rci" else {"method": cost_name(method)}
 
 
 def entries(config: RunConfig) -> list[Entry]:
@@ -74,89 +77,59 @@ def entries(config: RunConfig) -> list[Entry]:
     ]
 
 
+def cost_name(method: str) -> str:
+    """Whose step costs a method trains on. Reward-only sees sparse ones, and ignores them."""
+    return "sparse" if method == "reward-only" else method
+
+
 def plan(config: RunConfig, out: Path) -> list[Job]:
-    """All jobs of a run, the slow ones that others wait for first."""
-    base = config.seed * SEED_STRIDE
+    """All jobs of a run, in the order in which they are best done."""
     episodes, labels, behaviour = out / "episodes", out / "labels", out / "behaviour"
     logged = {"episodes": episodes, "labels": labels}
-    jobs = [
-        Job(
-            "collect",
-            "collect",
-            {
-                "task_name": config.task,
-                "episodes": config.collect.episodes,
-                "recipe": config.collect.recipe,
-            },
-            base,
-            {},
-            episodes,
+    recording = {
+        "task_name": config.task,
+        "episodes": config.collect.episodes,
+        "recipe": config.collect.recipe,
+    }
+    rule = {"rule": config.task, "noise": config.label.noise}
+    jobs = {
+        "collect": Job("collect", "collect", recording, config.seed, {}, episodes),
+        "label": Job("label", "label", rule, config.seed, {"episodes": episodes}, labels, ("collect",)),
+        "behaviour": Job(
+            "behaviour", "behaviour", config.behaviour, config.seed, logged, behaviour, ("label",)
         ),
-        Job(
-            "label",
-            "label",
-            {"rule": config.task, "noise": config.label.noise},
-            config.seed,
-            {"episodes": episodes},
-            labels,
-            ("collect",),
-        ),
-        Job("behaviour", "behaviour", config.behaviour, config.seed, logged, behaviour, ("label",)),
-    ]
-    costs: dict[tuple[str, int], Job] = {}
+    }
     for entry in entries(config):
+        name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
         settings = redistributor_settings(config, entry.method)
-        made = settings["method"], entry.seed
-        if made not in costs:
-            name = f"costs-{made[0]}-seed{entry.seed}"
-            costs[made] = Job(
-                name,
-                "redistribute",
-                settings,
-                config.seed + entry.seed,
-                logged,
-                out / "costs" / name[6:],
-                ("label",),
-            )
-            jobs.append(costs[made])
+        output = out / "costs" / name.removeprefix("costs-")
+        jobs[name] = Job(name, "redistribute", settings, _seed(config, entry), logged, output, ("label",))
     for entry in entries(config):
-        cost = costs[redistributor_settings(config, entry.method)["method"], entry.seed]
-        budget = str(entry.budget)
-        learn = Job(
-            f"learn-{entry.name}",
-            "learn",
-            {**config.learn, "budget": budget},
-            config.seed + entry.seed,
-            {**logged, "costs": cost.output, "behaviour": behaviour},
-            out / "policies" / entry.name,
-            (cost.name, "behaviour"),
-        )
-        policy = {"policy": learn.output}
-        jobs += [
-            learn,
-            Job(
-                f"evaluate-{entry.name}",
-                "evaluate",
-                {"task": config.task, "episodes": config.evaluate.episodes},
-                base + EVALUATION_SEEDS,
-                policy,
-                out / "scores" / entry.name,
-                (learn.name,),
-            ),
-        ]
-        if entry.seed == 0:
-            jobs.append(
-                Job(
-                    f"rollouts-{entry.name}",
-                    "rollouts",
-                    {"task": config.task, "episodes": config.evaluate.rollouts},
-                    base + ROLLOUT_SEEDS,
-                    policy,
-                    out / "rollouts" / entry.name,
-                    (learn.name,),
-                )
-            )
+        for job in _jobs_of(entry, config, out, {**logged, "behaviour": behaviour}):
+            jobs[job.name] = job
+    return list(jobs.values())
+
+
+def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
+    """Train one policy, test it, and record a few of its episodes. Every policy is tested on episodes of its own."""
+    costs = f"{cost_name(entry.method)}-seed{entry.seed}"
+    policy, seed = out / "policies" / entry.name, _seed(config, entry)
+    settings = {**config.learn, "budget": str(entry.budget)}
+    needs = (f"costs-{costs}", "behaviour")
+    learn = f"learn-{entry.name}"
+    jobs = [Job(learn, "learn", settings, seed, {**inputs, "costs": out / "costs" / costs}, policy, needs)]
+    stages = [("evaluate", "scores", config.evaluate.episodes)]
+    if entry.seed == 0:
+        stages.append(("rollouts", "rollouts", config.evaluate.rollouts))
+    for stage, folder, episodes in stages:
+        test = {"task": config.task, "episodes": episodes}
+        output = out / folder / entry.name
+        jobs.append(Job(f"{stage}-{entry.name}", stage, test, seed, {"policy": policy}, output, (learn,)))
     return jobs
+
+
+def _seed(config: RunConfig, entry: Entry) -> int:
+    return config.seed * SEED_STRIDE + entry.seed
 
 
 def run_pipeline(
@@ -168,7 +141,9 @@ def run_pipeline(
     check_config(config)
     prepare_folder(out)
     write_json(out / "config.json", {"command": command, "settings": config.as_table()})
-    timings = read_timings(out)
+    jobs = plan(config, out)
+    known = {job.name for job in jobs}
+    timings = {name: seconds for name, seconds in read_timings(out).items() if name in known}
 
     def note(job: Job, share: float, seconds: float | None) -> None:
         if share == 1.0 and seconds is not None:
@@ -176,7 +151,7 @@ def run_pipeline(
             write_json(out / "timings.json", timings)
         report(job, share, seconds)
 
-    run_jobs(plan(config, out), workers, note)
+    run_jobs(jobs, workers, note)
     page = Job(
         "report", "report", {}, config.seed, {}, out / "report"
     )  # not an artefact: written anew each time
@@ -188,24 +163,34 @@ def run_pipeline(
 
 
 def prepare_folder(out: Path) -> None:
-    """Make the run's folder, or say why it cannot be."""
+    """Make the run's folder, or say why it cannot be; clear away what a killed run left half-written in it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        probe = out / f".probe-{os.getpid()}"
-        probe.write_text("")
-        probe.unlink()
+        for leftover in out.glob(".*.json.tmp-*"):
+            leftover.unlink()
     except OSError as error:
         raise RciError(f"cannot write to {out}: {error.strerror or error}.") from None
 
 
 def read_timings(out: Path) -> dict[str, float]:
-    """Seconds that each job took when it was last run."""
-    path = out / "timings.json"
-    return json.loads(path.read_text()) if path.is_file() else {}
+    """Seconds that each job took when it was last run; none if that was not kept."""
+    try:
+        timings = json.loads((out / "timings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return timings if isinstance(timings, dict) else {}
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small file whole or not at all."""
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    temporary.write_text(json.dumps(value, indent=1, sort_keys=True, default=str) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RciError(f"cannot write {path}: {error.strerror or error}.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

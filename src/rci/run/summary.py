@@ -16,7 +16,7 @@ from rci.data.options import build
 from rci.data.types import Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
-from rci.run.pipeline import Entry, entries, read_timings, redistributor_settings, write_json
+from rci.run.pipeline import SEED_STRIDE, Entry, cost_name, entries, read_timings, write_json
 
 if TYPE_CHECKING:
     from rci.reporting.contents import Contrast, MethodResult
@@ -35,6 +35,9 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
         for _, group in groupby(entries(config), key=lambda entry: (entry.method, entry.budget))
     ]
     episodes, labels = store.read(out / "episodes", "episodes"), store.read(out / "labels", "labels")
+    oracle = store.read(oracle_of(out / "episodes"), "oracle")
+    labels.check_parent(episodes)
+    oracle.check_parent(episodes)
     risk = get(config.task).risk
     return write_report(
         ReportInput(
@@ -42,10 +45,10 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             title=f"RCI on {config.task}",
             settings=config.as_table(),
             command=command,
-            versions=store.read_manifest(out / "labels")["provenance"]["versions"],
+            versions=store.read_manifest(out / "scores" / entries(config)[0].name)["provenance"]["versions"],
             timings=stage_seconds(read_timings(out)),
             episodes=episodes,
-            oracle=store.read(oracle_of(out / "episodes"), "oracle"),
+            oracle=oracle,
             labels=labels,
             costs=read_costs(config, out),
             risk=None if risk is None else risk(episodes)[kept_rows(episodes, labels)],
@@ -65,10 +68,12 @@ def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) 
     policies = [store.read_manifest(out / "policies" / entry.name)["meta"]["info"] for entry in members]
     return MethodResult(
         method=first.method,
-        budget=float(np.mean([float(info["threshold"]) for info in policies])),
-        asked=first.budget if isinstance(first.budget, str) else "",
+        budget=None if isinstance(first.budget, str) else float(first.budget),
+        asked=str(first.budget),
+        threshold=float(np.mean([float(info["threshold"]) for info in policies])),
         scores=mine,
         violation_interval=clopper_pearson(sum(int(s.violated.sum()) for s in mine), sum(map(len, mine))),
+        seed_intervals=tuple(clopper_pearson(int(s.violated.sum()), len(s)) for s in mine),
         rollouts=store.read(out / "rollouts" / first.name, "episodes"),
         multipliers=tuple(float(info["multiplier"]) for info in policies),
         contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
@@ -94,19 +99,17 @@ def rebuild_report(out: Path) -> Path:
     path = out / "config.json"
     if not path.is_file():
         raise RciError(f"{out} is not the folder of a run: it has no config.json.")
-    saved = json.loads(path.read_text())
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise RciError(f"{path} is damaged: {error}.") from None
     return write_summary(build(RunConfig, saved["settings"], str(path)), out, saved["command"])
 
 
 def read_costs(config: RunConfig, out: Path) -> dict[str, StepCosts]:
     """The step costs of the first seed, by method of the comparison."""
     methods = [method for method in config.compare.methods if method != "reward-only"]
-    return {
-        method: store.read(
-            out / "costs" / f"{redistributor_settings(config, method)['method']}-seed0", "costs"
-        )
-        for method in methods
-    }
+    return {method: store.read(out / "costs" / f"{cost_name(method)}-seed0", "costs") for method in methods}
 
 
 def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str, Any]]:
@@ -123,8 +126,8 @@ def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str
             "method": entry.method,
             "learner": config.learn["method"],
             "budget": str(entry.budget),
-            "seed": entry.seed,
-            "selected": True,
+            "seed": config.seed * SEED_STRIDE + entry.seed,
+            "selected": False,  # every policy is reported; none was chosen by its scores
             "episodes": len(score),
             "violation_rate": score.violation_rate,
             "mean_return": score.mean_return,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import VectorEnv
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.types import Episodes, Oracle
 from rci.tasks import point
-from rci.tasks.base import Task
+from rci.tasks.base import Task, check_observations
 
 TASKS: dict[str, Task] = {"point": point.TASK}
 
@@ -37,8 +36,8 @@ def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
 
 def observe_truth(task: Task, episodes: Episodes) -> Oracle:
     """What the task's own rule says of every recorded transition."""
-    after = np.delete(np.arange(len(episodes.obs)), episodes.obs_offset[:-1])  # all but the first of each
-    obs = episodes.obs[after]
+    check_observations(task, episodes)
+    obs = episodes.obs[episodes.next_rows]
     return Oracle(
         unsafe=task.unsafe(obs),
         distance=task.distance(obs),

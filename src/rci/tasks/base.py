@@ -23,8 +23,7 @@ class Task:
     """A simulator with a notion of danger. `unsafe` and `distance` read the observation after a step."""
 
     name: str
-    summary: str
-    horizon: int
+    obs_shape: tuple[int, ...]
     make_vec: Callable[..., VectorEnv]
     make: Callable[..., gymnasium.Env]
     unsafe: Callable[[Array], Array]  # obs [..., d] -> bool [...]
@@ -34,6 +33,15 @@ class Task:
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
     position: Callable[[Array], Array] | None = None  # obs [..., d] -> [..., 2], for drawings
     draw: Callable[[Any], None] | None = None  # draws the world on matplotlib axes
+
+
+def check_observations(task: Task, episodes: Episodes) -> None:
+    """Refuse episodes that cannot be of this task."""
+    if episodes.obs.shape[1:] != task.obs_shape:
+        raise RciError(
+            f"observations of {task.name!r} have shape {task.obs_shape}, but these episodes have "
+            f"{episodes.obs.shape[1:]}."
+        )
 
 
 class Simulator(Protocol):
@@ -76,7 +84,7 @@ class BatchedEnv(VectorEnv):
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Start all worlds anew, or those of `options["reset_mask"]`."""
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
+        seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
         if seeds is not None and len(seeds) != self.num_envs:
             raise RciError(
                 f"reset needs one seed for each of {self.num_envs} environments, got {len(seeds)}."

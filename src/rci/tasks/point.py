@@ -169,7 +169,7 @@ def risk(episodes: Episodes) -> Array:
     result = np.empty(int(episodes.lengths.sum()))
     step = np.concatenate([np.arange(n) for n in episodes.lengths])
     episode = np.repeat(np.arange(len(episodes)), episodes.lengths)
-    position, velocity = decode(episodes.obs[np.arange(len(result)) + episode + 1])
+    position, velocity = decode(episodes.obs[episodes.next_rows])
     row, column = _flat_state(position, velocity)
     hit = np.hypot(*np.moveaxis(position - HAZARD, -1, 0)) <= HAZARD_RADIUS
     names = np.array(episodes.sources, object)[episodes.source] if episodes.sources else None
@@ -275,8 +275,7 @@ def make(horizon: int = HORIZON) -> SingleEnv:
 
 TASK = Task(
     name="point",
-    summary="a point mass with momentum, a goal, and a circular hazard between",
-    horizon=HORIZON,
+    obs_shape=(4,),
     make_vec=make_vec,
     make=make,
     unsafe=unsafe,

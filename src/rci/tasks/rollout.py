@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -10,10 +10,21 @@ from gymnasium.vector import VectorEnv
 from rci.data.record import Array
 from rci.data.types import Episodes
 
+# What episodes are for. Each purpose has its own stream of seeds, so that no test repeats a training episode.
+COLLECTION, EVALUATION, ROLLOUTS = 0, 1, 2
 
-def record(envs: VectorEnv, act: Callable[[Array], Array], seed: int, task: str) -> Episodes:
-    """Episode i is world i from its reset with seed + i to its first end. Nothing is stopped early."""
-    obs, _ = envs.reset(seed=seed)
+
+def episode_seeds(seed: int, purpose: int, first: int, count: int) -> list[int]:
+    """The reset seeds of episodes first .. first + count of a purpose; a hash, so that seeds do not overlap."""
+    return [
+        int(np.random.SeedSequence(seed, spawn_key=(purpose, i)).generate_state(1, np.uint64)[0] >> 1)
+        for i in range(first, first + count)
+    ]
+
+
+def record(envs: VectorEnv, act: Callable[[Array], Array], seeds: Sequence[int], task: str) -> Episodes:
+    """Episode i is world i from its reset with seeds[i] to its first end. Nothing is stopped early."""
+    obs, _ = envs.reset(seed=list(seeds))  # type: ignore[arg-type]  # every vector environment takes a list
     observations, actions, rewards = [obs], [], []
     count = envs.num_envs
     lengths = np.zeros(count, np.int64)
