@@ -106,3 +106,10 @@ def test_rci_and_its_redistributor_by_name_may_differ(tmp_path):
     assert jobs["costs-rudder-seed0"].settings == {"method": "rudder"}
     assert jobs["costs-rci-seed0"].settings["loss"] == "prefix"
     assert jobs["learn-rci-0.1-seed0"].inputs["costs"] == jobs["costs-rci-seed0"].output
+
+
+def test_a_budget_in_quotes_is_the_same_budget():
+    config = load_config(
+        "point", "quick", None, ["compare.budgets=['0.10', 'p30']", "compare.methods=['rci']"]
+    )
+    assert [entry.budget for entry in entries(config)] == [0.1, "P30"]

@@ -69,10 +69,13 @@ def redistributor_settings(config: RunConfig, method: str) -> dict[str, Any]:
 
 def entries(config: RunConfig) -> list[Entry]:
     """Every policy to be trained. Reward-only has one budget, infinity."""
+    from rci.learning.budget import parse_budget
+
+    budgets = [parse_budget(budget) for budget in config.compare.budgets]
     return [
         Entry(method, budget, seed)
         for method in config.compare.methods
-        for budget in ((math.inf,) if method == "reward-only" else config.compare.budgets)
+        for budget in ([math.inf] if method == "reward-only" else budgets)
         for seed in range(config.compare.seeds)
     ]
 
@@ -152,9 +155,8 @@ def run_pipeline(
         report(job, share, seconds)
 
     run_jobs(jobs, workers, note)
-    page = Job(
-        "report", "report", {}, config.seed, {}, out / "report"
-    )  # not an artefact: written anew each time
+    # The report is no artefact: it is cheap, and written anew each time.
+    page = Job("report", "report", {}, config.seed, {}, out / "report")
     report(page, 0.0, 0.0)
     started = time.monotonic()
     path = write_summary(config, out, command)
