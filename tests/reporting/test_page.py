@@ -388,3 +388,11 @@ def test_a_budget_is_kept_only_if_every_policy_keeps_it(full: ReportInput) -> No
         (((0.07, 0.2), (0.06, 0.09)), "no"),
     ):
         assert result_row(replace(result, seed_intervals=intervals)).budget_kept == verdict
+
+
+def test_the_markdown_table_has_a_line_per_result(full: ReportInput, tmp_path: Path) -> None:
+    write_report(full, tmp_path)
+    lines = (tmp_path / "results.md").read_text().splitlines()
+    assert len(lines) == 2 + len(full.results)
+    assert len({line.count("|") for line in lines}) == 1
+    assert lines[2].startswith("| reward-only | none | 61.0% |")

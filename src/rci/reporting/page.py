@@ -14,6 +14,7 @@ from rci.data.errors import RciError
 from rci.reporting import figures
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
+from rci.reporting.markdown import result_table
 from rci.reporting.markup import grid, method_name, table, yes_no
 from rci.reporting.palette import Look
 from rci.reporting.stylesheet import STYLESHEET
@@ -41,7 +42,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(report: ReportInput, folder: Path) -> Path:
-    """Write `index.html`, `summary.json` and `figures/` into `folder`; return the path of the page.
+    """Write `index.html`, `summary.json`, `results.md` and `figures/` into `folder`; return the path of the page.
 
     Files appear whole or not at all, the page last; the same report gives the same bytes.
     """
@@ -63,6 +64,7 @@ def write_report(report: ReportInput, folder: Path) -> Path:
         files[f"figures/{picture.name}.png"] = picture.png
     numbers = summary(report, figures=list(files))
     files["summary.json"] = (json.dumps(numbers, indent=1, allow_nan=False) + "\n").encode()
+    files["results.md"] = result_table(report).encode()
     files["index.html"] = page(report, pictures).encode()
     for name, content in files.items():
         _write_whole(folder / name, content)
