@@ -15,7 +15,7 @@ from rci.data.errors import RciError
 from rci.run.config import load_config
 from rci.run.engine import run_jobs
 from rci.run.jobs import Job, run_job
-from rci.run.pipeline import plan
+from rci.run.pipeline import alone_in, plan
 
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
 TINY = [
@@ -105,6 +105,31 @@ def test_a_lost_or_foreign_oracle_is_made_again(finished, tmp_path):
     assert done["collect"] != "unchanged"
     assert done["label"] == "unchanged"
     assert artefacts(out) == artefacts(finished[0])
+
+
+def test_a_damaged_artefact_is_made_again(finished, tmp_path):
+    import shutil
+
+    out = tmp_path / "copy"
+    shutil.copytree(finished[0], out)
+    (out / "costs" / "rci-seed0" / "cost.npy").unlink()
+    damaged = out / "episodes" / "obs.npy"
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    _, stderr = finish(out)
+    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
+    assert [name for name in done if done[name] != "unchanged"] == ["collect", "costs-rci-seed0", "report"]
+    assert artefacts(out) == artefacts(finished[0])
+
+
+def test_two_runs_in_one_folder(finished):
+    with alone_in(finished[0]):
+        result = subprocess.run(
+            [*RCI, "run", "point", "--out", str(finished[0]), *FLAGS], capture_output=True, text=True
+        )
+    assert result.returncode == 2
+    assert "another run is at work in" in result.stderr
 
 
 def test_other_code_is_another_result(tmp_path, monkeypatch):

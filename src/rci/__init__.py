@@ -73,6 +73,7 @@ __all__ = [
     "redistribute",
     "redistribution",
     "reporting",
+    "save",
     "tasks",
 ]
 
@@ -88,6 +89,13 @@ def load(path: Any, verify: bool = True) -> Any:
 
         return restore_policy(record)
     return record
+
+
+def save(record: Any, path: Any) -> None:
+    """Write episodes, labels, costs, a policy or scores as an artefact folder that `load` reads."""
+    from rci.data.store import write
+
+    write(path, record)
 
 
 def __getattr__(name: str) -> Any:

@@ -136,6 +136,11 @@ def test_bad_input(method, probe):
     for name in ("hidden", "batch_size"):
         with pytest.raises(RciError, match=f"{name} must be at least 1, got 0"):
             learn(episodes, labels, costs, method, **{name: 0})
+    with pytest.raises(RciError, match="labels must be of type Labels, got StepCosts"):
+        learn(episodes, costs, labels, method)
+    whole = Episodes(**{**episodes.arrays(), "action": np.rint(episodes.action).astype(int)})
+    with pytest.raises(RciError, match="the actions are int64, but learners choose among continuous ones"):
+        learn(whole, labels, costs, method)
     with pytest.raises(RciError, match="updates must be at least 1"):
         learn(episodes, labels, costs, method, behaviour=behaviour, updates=0)
     other = Labels.for_episodes(episodes, np.where(np.arange(400) % 2, 0, -1))

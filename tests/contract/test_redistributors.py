@@ -120,6 +120,8 @@ def test_foreign_labels_and_unknown_settings(method, point_episodes, point_label
     other = Labels(point_labels.stop_index, point_labels.cost, point_labels.lengths, "0" * 64)
     with pytest.raises(RciError, match="another dataset"):
         redistribute(point_episodes, other, method)
+    with pytest.raises(RciError, match="episodes must be of type Episodes, got Labels"):
+        redistribute(point_labels, point_episodes, method)
     with pytest.raises(RciError, match="unknown setting of .* 'distill'. Did you mean 'distil'"):
         redistribute(point_episodes, point_labels, method, distill=True)
 

@@ -78,6 +78,20 @@ def test_flipped_bits_are_noticed(saved):
         store.read(saved)
 
 
+def test_bytes_behind_the_array_are_noticed(saved):
+    with open(saved / "obs.npy", "ab") as file:
+        file.write(b"x")
+    with pytest.raises(RciError, match="'obs' has the wrong length"):
+        store.read(saved)
+
+
+def test_a_damaged_artefact_is_not_current(tmp_path):
+    path = store.write(tmp_path / "a", ragged([2]), store.Provenance(key="key"))
+    assert store.is_current(path, "key")
+    (path / "reward.npy").unlink()
+    assert not store.is_current(path, "key")
+
+
 def test_missing_and_broken_arrays(saved):
     (saved / "obs.npy").rename(saved / "aside")
     with pytest.raises(RciError, match="'obs' is missing"):

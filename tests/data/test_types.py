@@ -93,6 +93,14 @@ def test_single_episodes_must_fit_together():
         Episodes.from_list([])
 
 
+def test_single_episodes_must_be_episodes():
+    good = ragged([2])[0]
+    with pytest.raises(RciError, match="episode 0 must be an rci.Episode, got dict"):
+        Episodes.from_list([good._asdict()])
+    with pytest.raises(RciError, match="one flag for the whole episode, got an array"):
+        Episodes.from_list([good._replace(terminated=np.zeros(2, bool))])
+
+
 def test_integer_observations_are_kept_as_they_are():
     pixels = Episode(np.zeros((2, 4), np.uint8), np.zeros((1, 1)), np.zeros(1), True, False)
     assert Episodes.from_list([pixels]).obs.dtype == np.uint8

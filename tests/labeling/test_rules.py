@@ -20,6 +20,11 @@ def test_callables_and_sequences():
     assert label(episodes, lambda e: 1 if len(e.action) > 2 else None).stop_index.tolist() == [1, -1, 1]
     assert label(episodes, [None, 1, -1]).stop_index.tolist() == [-1, 1, -1]
     assert label(episodes, np.array([0, -1, 3])).cost.tolist() == [1, 0, 1]
+    assert label(episodes, {2: 3}).stop_index.tolist() == [-1, -1, 3]
+    with pytest.raises(RciError, match="no episode 7: they are numbered 0 to 2"):
+        label(episodes, {7: 0})
+    with pytest.raises(RciError, match="episodes must be of type Episodes, got list"):
+        label([0, -1, 3], episodes)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +50,10 @@ def test_stops_from_files(tmp_path):
     (tmp_path / "b.csv").write_bytes(
         "\ufeffepisode,stop_index\r\n\r\n2,3\r\n".encode()
     )  # as spreadsheets write it
-    for name in ("a.csv", "a.jsonl", "b.csv"):
+    (tmp_path / "c.csv").write_text(
+        "episode, stop_index\n2, 3.0\n1, NaN\n"
+    )  # as data frames with gaps write it
+    for name in ("a.csv", "a.jsonl", "b.csv", "c.csv"):
         assert read_stops(tmp_path / name, 4) == [-1, -1, 3, -1]
 
 
@@ -62,6 +70,7 @@ def test_stops_from_files(tmp_path):
         ("a.jsonl", "3", "line 1 must be a JSON object"),
         ("a.jsonl", '{"episode": 1.5, "stop_index": 0}', "episode must be a whole number, got 1.5"),
         ("a.xml", "", "not from a.xml"),
+        ("a.csv", "", "is empty; where nobody pressed STOP, it still has the line `episode,stop_index`"),
     ],
 )
 def test_bad_files(tmp_path, name, text, message):

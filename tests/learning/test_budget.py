@@ -45,7 +45,7 @@ def test_budgets_as_written(text, value):
     assert parse_budget(text) == value
 
 
-@pytest.mark.parametrize("text", ["-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5])
+@pytest.mark.parametrize("text", ["-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5, True, None])
 def test_bad_budgets(text):
     with pytest.raises(RciError, match="budget"):
         parse_budget(text)

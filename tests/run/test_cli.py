@@ -66,7 +66,8 @@ def demo(tmp_path_factory):
 def test_stages_one_by_one(demo):
     folder, scores = demo
     assert scores["kind"] == "scores"
-    assert 0 <= scores["numbers"]["violation_rate"] <= 1
+    low, high = scores["numbers"]["violation_interval"]
+    assert 0 <= low <= scores["numbers"]["violation_rate"] <= high <= 1
     assert (folder / "episodes-oracle").is_dir()
     assert (folder / "labels-behaviour").is_dir()
 
@@ -121,6 +122,11 @@ MISTAKES = [
     (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
     (("report", "episodes"), "is not the folder of a run"),
     (("inspect", "stops.txt"), "is not an artefact folder"),
+    (("redistribute", "episodes", "labels", "--set", "redistribute.epochs=2", "--out", "x"), "without a prefix: epochs="),
+    (("run", "point", "--out", "labels"), "labels is an artefact; a run needs a folder of its own"),
+    (("run", "point", "--out", "stops.txt"), "it is a file, and a run needs a folder"),
+    (("collect", "point", "--episodes", "3", "--out", "stops.txt"), "exists and is not an artefact folder"),
+    (("collect", "point", "--episodes", "3", "--out", "."), "exists and is not an artefact folder"),
     (("learn", "episodes", "labels", "costs"), "Missing option"),
     (("collect", "point", "--episodes", "0", "--out", "x"), "Invalid value for '--episodes'"),
     (("nonsense",), "No such command"),
@@ -138,6 +144,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(demo, arguments, message):
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     assert not (demo[0] / "x").exists()
+    assert not (demo[0] / "stops.txt-oracle").exists()
 
 
 def test_two_budgets_share_one_behaviour_model(demo):

@@ -30,7 +30,11 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["redistribute.method=ruder"], "unknown redistributor 'ruder'. Did you mean 'rudder'"),
         (["redistribute.loss=last"], "rudder.loss must be one of final, prefix"),
         (["behaviour.hiden=3"], "unknown setting in behaviour 'hiden'. Did you mean 'hidden'"),
-        (["compare.methods=['rci', 'sparce']"], "unknown redistributor 'sparce'. Did you mean 'sparse'"),
+        (
+            ["compare.methods=['rci', 'sparce']"],
+            "unknown method of the comparison 'sparce'. Did you mean 'sparse'",
+        ),
+        (["learn.updates=0"], "updates must be at least 1, got 0"),
         (["compare.budgets=['P300']"], "percentile budget"),
         (["compare.seeds=0"], "compare.seeds must be at least 1"),
         (["label.noise=loud"], "unknown label noise 'loud'"),

@@ -94,6 +94,13 @@ class Episodes(Record):
         if not episodes:
             raise RciError("there are no episodes: at least one is needed.")
         for i, episode in enumerate(episodes):
+            if not isinstance(episode, Episode):
+                raise RciError(f"episode {i} must be an rci.Episode, got {type(episode).__name__}.")
+            if np.ndim(episode.terminated) or np.ndim(episode.truncated):
+                raise RciError(
+                    f"episode {i}: terminated and truncated are one flag for the whole episode, got an array; its last "
+                    "entry is the one."
+                )
             steps = len(episode.action)
             if len(episode.obs) != steps + 1 or len(episode.reward) != steps:
                 raise RciError(

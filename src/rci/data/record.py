@@ -60,6 +60,13 @@ def set_fields(record: Any, **values: Any) -> None:
         object.__setattr__(record, name, value)
 
 
+def expect(kind: type, **values: Any) -> None:
+    """Refuse arguments of another type than `kind`, by name; swapped arguments are the usual cause."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            raise RciError(f"{name} must be of type {kind.__name__}, got {type(value).__name__}.")
+
+
 def check_lengths(lengths: ArrayLike) -> Array:
     """Episode lengths as int64: at least one episode, none of them empty."""
     array = np.asarray(lengths)

@@ -52,9 +52,7 @@ UNKNOWN = Provenance()
 def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) -> Path:
     """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced."""
     target = Path(folder)
-    _tidy(target)
-    if target.exists() and not (target / "manifest.json").is_file():
-        raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
+    check_place(target)
     if target.exists() and (standing := _kind(target)) not in (record.kind, None):
         raise RciError(f"{target} holds {standing!r}; it is not overwritten with {record.kind!r}.")
     arrays = record.arrays()
@@ -105,7 +103,9 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         text = (path / "manifest.json").read_text(encoding="utf-8")
         manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
-        raise RciError(f"{path} is not an artefact folder: it has no manifest.json.") from None
+        run = " It is the folder of a run: look at report/index.html, or at a folder inside."
+        hint = run if (path / "config.json").is_file() else ""
+        raise RciError(f"{path} is not an artefact folder: it has no manifest.json.{hint}") from None
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, UnicodeDecodeError) as error:
@@ -139,12 +139,23 @@ def _kind(folder: Path) -> str | None:
         return None
 
 
+def check_place(folder: str | Path) -> None:
+    """Refuse a place where something stands that is no artefact, before any work is done for it."""
+    target = Path(folder)
+    _tidy(target)
+    if target.exists() and not (target / "manifest.json").is_file():
+        raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
+
+
 def is_current(folder: str | Path, key: str) -> bool:
-    """Whether `folder` holds an artefact made from exactly the inputs that `key` stands for."""
+    """Whether `folder` holds an intact artefact made from exactly the inputs that `key` stands for."""
     try:
-        return bool(read_manifest(folder)["provenance"]["key"] == key)
+        if read_manifest(folder)["provenance"]["key"] != key:
+            return False
+        read(folder)
     except RciError:
         return False
+    return True
 
 
 def _manifest(record: Record, arrays: Mapping[str, Array], provenance: Provenance) -> str:
@@ -193,6 +204,8 @@ def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -
             f"{path} is damaged: the array {name!r} should be {entry['dtype']} {entry['shape']}, found {found[1]} "
             f"{found[0]}."
         )
+    if isinstance(array, np.memmap) and (path / f"{name}.npy").stat().st_size != array.offset + array.nbytes:
+        raise RciError(f"{path} is damaged: the file of the array {name!r} has the wrong length.")
     if verify and array_digest(array) != entry["sha256"]:
         raise RciError(f"{path} is damaged: the array {name!r} has a wrong checksum.")
     return array

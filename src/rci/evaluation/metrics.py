@@ -9,7 +9,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.models import Policy
-from rci.data.record import Array
+from rci.data.record import Array, expect
 from rci.data.types import Episodes, Oracle, Scores
 from rci.tasks import get, make_vec, observe_truth
 from rci.tasks.rollout import EVALUATION, ROLLOUTS, episode_seeds, record
@@ -26,6 +26,7 @@ def evaluate(
     **task_config: Any,
 ) -> Scores:
     """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early."""
+    expect(Policy, policy=policy)
     if episodes < 1:
         raise RciError(f"at least one episode must be evaluated, got {episodes}.")
     parts = []

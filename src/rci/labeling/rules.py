@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
+from rci.data.record import expect
 from rci.data.types import Episode, Episodes, Labels, first_true
 from rci.tasks import get
 from rci.tasks.base import check_observations
 
 MISSING: Any = object()  # a column that a row does not have
-Labeler = str | Callable[[Episode], int | None] | Sequence[int | None]
+Labeler = str | Callable[[Episode], int | None] | Sequence[int | None] | Mapping[int, int | None]
 
 
 def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = None) -> Labels:
     """Ask `labeler` for the first unsafe transition of each episode.
 
-    labeler: the name of a task, whose rule is then applied; a callable(episode) -> stop index or None; or a
-    sequence of stop indices, one per episode, with -1 or None where nobody pressed STOP.
+    labeler: the name of a task, whose rule is then applied; a callable(episode) -> stop index or None; a sequence of
+    stop indices, one per episode, with -1 or None where nobody pressed STOP; or a mapping from episode to stop index.
     severity: cost of each stop in (0, 1], 1 if not given.
     """
+    expect(Episodes, episodes=episodes)
+    if isinstance(labeler, Mapping):
+        unknown = [i for i in labeler if i not in range(len(episodes))]
+        if unknown:
+            raise RciError(f"there is no episode {unknown[0]!r}: they are numbered 0 to {len(episodes) - 1}.")
+        labeler = [labeler.get(i) for i in range(len(episodes))]
     if isinstance(labeler, str):
         return Labels.for_episodes(episodes, rule_stops(episodes, labeler), severity)
     if callable(labeler):
@@ -65,7 +72,7 @@ def read_stops(path: str | Path, episodes: int) -> list[int]:
         if episode in named:
             raise RciError(f"{where}: episode {episode} is labelled twice.")
         named.add(episode)
-        empty = row["stop_index"] in (None, "")
+        empty = str(row["stop_index"]).strip().lower() in ("", "none", "null", "nan")
         stops[episode] = -1 if empty else _field(row["stop_index"], f"{where}: stop_index")
     return stops
 
@@ -78,7 +85,11 @@ def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
     except (UnicodeDecodeError, OSError) as error:
         raise RciError(f"{path} cannot be read as UTF-8 text: {error}.") from None
     if path.suffix == ".csv":
-        reader = csv.DictReader(text.splitlines(), restval=MISSING)
+        if not text.strip():
+            raise RciError(
+                f"{path} is empty; where nobody pressed STOP, it still has the line `episode,stop_index`."
+            )
+        reader = csv.DictReader(text.splitlines(), restval=MISSING, skipinitialspace=True)
         return [(reader.line_num, row) for row in reader]
     if path.suffix != ".jsonl":
         raise RciError(f"stop indices are read from .csv or .jsonl files, not from {path.name}.")
@@ -99,8 +110,11 @@ def _field(value: Any, where: str) -> int:
     try:
         if isinstance(value, bool):
             raise TypeError
-        return int(value) if isinstance(value, str) else operator.index(value)
-    except (TypeError, ValueError):
+        number = float(value) if isinstance(value, str | float) else operator.index(value)
+        if number != int(number):
+            raise ValueError
+        return int(number)  # a column with gaps is often written as 4.0
+    except (TypeError, ValueError, OverflowError):
         raise RciError(f"{where} must be a whole number, got {value!r}.") from None
 
 

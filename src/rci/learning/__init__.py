@@ -14,8 +14,8 @@ import numpy as np
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.models import Behaviour, Policy, SavedModel
-from rci.data.options import build_parts
-from rci.data.record import Array
+from rci.data.options import build_parts, require_positive
+from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning import bcq_lagrangian
 from rci.learning.base import Learner, Method
@@ -39,6 +39,9 @@ class Schedule:
 
     updates: int = 10_000
 
+    def __post_init__(self) -> None:
+        require_positive(self, "updates")
+
 
 def learn(
     episodes: Episodes,
@@ -56,8 +59,16 @@ def learn(
     behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given.
     options: settings of the method (see its Config and Hyper) and `updates`.
     """
+    expect(Episodes, episodes=episodes)
+    expect(Labels, labels=labels)
+    expect(StepCosts, costs=costs)
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
+    if not np.issubdtype(episodes.action.dtype, np.floating):
+        raise RciError(
+            f"the actions are {episodes.action.dtype}, but learners choose among continuous ones. If yours are "
+            "quantities, convert them to float32; choices among a few actions are not supported."
+        )
     transitions = Transitions.build(episodes, labels, costs)
     if behaviour is None:
         behaviour = fit_behaviour(episodes, labels, seed)

@@ -28,8 +28,10 @@ def parse_budget(text: Budget) -> Budget:
             raise RciError(f"a percentile budget must be P0 to P100, got {text!r}.")
         return "P" + text[1:]
     try:
+        if isinstance(text, bool):
+            raise TypeError
         number = float(text)
-    except ValueError:
+    except (ValueError, TypeError):
         raise RciError(
             f"a budget is a number such as 0.05, or a percentile such as P30, not {text!r}."
         ) from None

@@ -33,8 +33,6 @@ def train(
     The key of an update is made from the seed and its number alone. A second call with other budgets, rates or
     seeds but the same config and data sizes does not compile again.
     """
-    if updates < 1:
-        raise RciError(f"updates must be at least 1, got {updates}.")
     start, run = _compiled(make, config)
     key = stage_key(seed, "learn")
     state = start(key, data, behaviour, hyper)

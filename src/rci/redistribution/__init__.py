@@ -12,7 +12,7 @@ import numpy as np
 from rci.data.batch import flatten, sequences
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build_parts
-from rci.data.record import Array
+from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.keys import stage_key
@@ -47,6 +47,8 @@ def redistribute(
     patience, stopping_share, held_out_share, folds), of conservation (start, compensation, sign) and of
     distillation (distil and distil_...).
     """
+    expect(Episodes, episodes=episodes)
+    expect(Labels, labels=labels)
     config, hyper, training, rule, distillation = parse_options(method, options)
     labels.check_parent(episodes)
     redistributor = REDISTRIBUTORS[method].make(config)

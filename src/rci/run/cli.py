@@ -149,14 +149,14 @@ def redistribute(
 
     Example: rci redistribute runs/demo/episodes runs/demo/labels --set loss=prefix --out runs/demo/costs
     """
-    from rci.run.config import parse_flags
+    from rci.run.config import stage_flags
     from rci.run.engine import prepare_process
     from rci.run.jobs import Job
 
     prepare_process()  # before anything imports JAX
     from rci.redistribution import parse_options
 
-    options = parse_flags(settings)
+    options = stage_flags(settings)
     parse_options(method, options)
     inputs = {"episodes": episodes, "labels": labels}
     _run([Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out)], as_json)
@@ -168,7 +168,7 @@ def learn(
     labels: Annotated[Path, typer.Argument(help="Their labels.")],
     costs: Annotated[Path, typer.Argument(help="Their step costs.")],
     out: Out,
-    budget: Annotated[str, typer.Option(help="Allowed violation probability, inf, or P10 to P50.")] = "0.05",
+    budget: Annotated[str, typer.Option(help="Allowed violation probability, inf, or P0 to P100.")] = "0.05",
     method: Annotated[str, typer.Option(help="Which learner.")] = "bcq-lagrangian",
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
@@ -182,16 +182,17 @@ def learn(
 
     Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
     """
-    from rci.run.config import parse_flags
+    from rci.run.config import stage_flags
     from rci.run.engine import prepare_process
     from rci.run.jobs import Job
 
     prepare_process()  # before anything imports JAX
     from rci.data.options import build
+    from rci.data.store import read
     from rci.learning import BehaviourConfig, parse_options
     from rci.learning.budget import parse_budget
 
-    options = parse_flags(settings)
+    options = stage_flags(settings)
     model_options = options.pop("behaviour", {})
     if behaviour is not None and model_options:
         raise RciError("a behaviour model that is given cannot be given settings as well.")
@@ -199,6 +200,9 @@ def learn(
     build(BehaviourConfig, model_options, "behaviour")
     parse_budget(budget)
     model = behaviour or labels.with_name(f"{labels.name}-behaviour")
+    read(costs, "costs").check_parent(
+        read(labels, "labels")
+    )  # before the behaviour model is fitted for nothing
     logged = {"episodes": episodes, "labels": labels}
     inputs = {**logged, "costs": costs, "behaviour": model}
     fit = Job("behaviour", "behaviour", model_options, 0, logged, model)

@@ -129,6 +129,18 @@ def parse_flags(flags: Sequence[str]) -> Table:
     return table
 
 
+def stage_flags(flags: Sequence[str]) -> Table:
+    """Settings of a single stage, which have no prefix; `behaviour` is a table of its own."""
+    table = parse_flags(flags)
+    for key, value in table.items():
+        if isinstance(value, Mapping) and key != "behaviour":
+            inner = next(iter(value))
+            raise RciError(
+                f"a single stage takes its settings without a prefix: {inner}=..., not {key}.{inner}=..."
+            )
+    return table
+
+
 def _read_toml(file: Path) -> Table:
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))

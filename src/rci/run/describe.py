@@ -51,9 +51,12 @@ def _numbers(record: Any) -> dict[str, Any]:
         figures = {k: v for k, v in record.info.items() if isinstance(v, int | float)}
         return {"method": record.method, "return_equivalent": record.return_equivalent, **figures}
     if isinstance(record, Scores):
+        from rci.evaluation.stats import clopper_pearson
+
         return {
             "episodes": len(record),
             "violation_rate": record.violation_rate,
+            "violation_interval": list(clopper_pearson(int(record.violated.sum()), len(record))),
             "mean_return": record.mean_return,
             "mean_return_until_stop": record.mean_return_until_stop,
         }

@@ -87,6 +87,7 @@ def run_job(job: Job, progress: Progress) -> None:
     """Do the work of one job in this process."""
     # Before the work: were an input replaced meanwhile, the output must not pass for one made from it.
     provenance = job.provenance()
+    store.check_place(job.output)
     store.write(job.output, STAGES[job.stage](job, progress), provenance)
 
 
@@ -162,7 +163,7 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
 
 def oracle_of(episodes: Path) -> Path:
     """Where the truth about collected episodes is kept: beside them."""
-    return episodes.with_name(f"{episodes.name}-oracle")
+    return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
 
 
 def _oracle_belongs(episodes: Path) -> bool:

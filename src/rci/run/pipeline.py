@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +38,7 @@ def check_config(config: RunConfig) -> None:
     from rci.labeling import NOISES
     from rci.learning import behaviour, parse_options
     from rci.learning.budget import parse_budget
+    from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
     from rci.tasks import get
 
@@ -44,6 +48,8 @@ def check_config(config: RunConfig) -> None:
     if config.label.noise not in (*NOISES, "clean"):
         raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
     for method in config.compare.methods:
+        if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
+            raise unknown_name("method of the comparison", method, names)
         options = redistributor_settings(config, method)
         parse_redistributor(options.pop("method"), options)
     learner = dict(config.learn)
@@ -139,10 +145,28 @@ def run_pipeline(
     config: RunConfig, out: Path, workers: int | None, report: Report, command: str = ""
 ) -> Path:
     """Run what is not yet done and write the report; the path of its page."""
-    from rci.run.summary import write_summary
-
     check_config(config)
     prepare_folder(out)
+    with alone_in(out):
+        return _run_alone(config, out, workers, report, command)
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Keep other runs out of the folder. The system gives the lock back when its holder ends, however it ends."""
+    with open(out / "run.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RciError(
+                f"another run is at work in {out}; wait for it, or choose another --out."
+            ) from None
+        yield
+
+
+def _run_alone(config: RunConfig, out: Path, workers: int | None, report: Report, command: str) -> Path:
+    from rci.run.summary import write_summary
+
     write_json(out / "config.json", {"command": command, "settings": config.as_table()})
     jobs = plan(config, out)
     known = {job.name for job in jobs}
@@ -166,6 +190,10 @@ def run_pipeline(
 
 def prepare_folder(out: Path) -> None:
     """Make the run's folder, or say why it cannot be; clear away what a killed run left half-written in it."""
+    if (out / "manifest.json").is_file():
+        raise RciError(f"{out} is an artefact; a run needs a folder of its own.")
+    if out.exists() and not out.is_dir():
+        raise RciError(f"cannot write to {out}: it is a file, and a run needs a folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
         for leftover in out.glob(".*.json.tmp-*"):
