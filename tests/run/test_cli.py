@@ -122,7 +122,7 @@ MISTAKES = [
     (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
     (("report", "episodes"), "is not the folder of a run"),
     (("inspect", "stops.txt"), "is not an artefact folder"),
-    (("redistribute", "episodes", "labels", "--set", "redistribute.epochs=2", "--out", "x"), "without a prefix: epochs="),
+    (("redistribute", "episodes", "labels", "--set", "redistribute.epochs=2", "--out", "x"), "without a prefix"),
     (("run", "point", "--out", "labels"), "labels is an artefact; a run needs a folder of its own"),
     (("run", "point", "--out", "stops.txt"), "it is a file, and a run needs a folder"),
     (("collect", "point", "--episodes", "3", "--out", "stops.txt"), "exists and is not an artefact folder"),
