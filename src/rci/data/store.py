@@ -6,6 +6,7 @@ it, synced, and renamed. Arrays are memory-mapped when read. Nothing is ever pic
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import glob
 import hashlib
@@ -75,6 +76,21 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return target
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a plain file under another name and rename it, so that a killed writer leaves no half file."""
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            _sync(file)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise RciError(f"cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
+from rci.data.store import write_file
 from rci.reporting import figures
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
@@ -67,7 +66,7 @@ def write_report(report: ReportInput, folder: Path) -> Path:
     files["results.md"] = result_table(report).encode()
     files["index.html"] = page(report, pictures).encode()
     for name, content in files.items():
-        _write_whole(folder / name, content)
+        write_file(folder / name, content)
     return folder / "index.html"
 
 
@@ -316,19 +315,3 @@ def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         nested = isinstance(value, dict) and value
         flat |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
     return flat
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name and rename it, so that a killed writer leaves no half file."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RciError(f"cannot write the report to {path}: {error.strerror or error}.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.store import write_file
 from rci.run.config import RunConfig
 from rci.run.engine import Report, run_jobs
 from rci.run.jobs import Job
@@ -212,15 +212,5 @@ def read_timings(out: Path) -> dict[str, float]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a small file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(json.dumps(value, indent=1, sort_keys=True, default=str) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RciError(f"cannot write {path}: {error.strerror or error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write JSON values as a file, whole or not at all."""
+    write_file(path, (json.dumps(value, indent=1, sort_keys=True, default=str) + "\n").encode())
