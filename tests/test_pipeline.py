@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,9 @@ from rci.run.engine import run_jobs
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import alone_in, plan
 
-RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+# A shell that starts the tests in the background makes them, and all they start, deaf to Ctrl-C; so listen again.
+HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+RCI = [sys.executable, "-c", f"{HEAR_CTRL_C}\nfrom rci.run.cli import main; main()"]
 TINY = [
     "collect.episodes=80", "behaviour.updates=20", "behaviour.hidden=8", "redistribute.epochs=2", "learn.updates=20",
     "learn.hidden=8", "learn.batch_size=16", "compare.budgets=[0.1,'P30']", "compare.seeds=2", "evaluate.episodes=20",
@@ -29,11 +30,7 @@ FLAGS = [part for flag in TINY for part in ("--set", flag)]
 
 def start(out, *more):
     command = [*RCI, "run", "point", "--out", str(out), *FLAGS, *more]
-    # A shell that starts the tests in the background makes them, and all they start, deaf to Ctrl-C.
-    hear_ctrl_c = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
-    )
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def finish(out, *more):
