@@ -112,7 +112,9 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
         name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
         settings = redistributor_settings(config, entry.method)
         output = out / "costs" / name.removeprefix("costs-")
-        jobs[name] = Job(name, "redistribute", settings, _seed(config, entry), logged, output, ("label",))
+        jobs[name] = Job(
+            name, "redistribute", settings, entry_seed(config, entry), logged, output, ("label",)
+        )
     for entry in entries(config):
         for job in _jobs_of(entry, config, out, {**logged, "behaviour": behaviour}):
             jobs[job.name] = job
@@ -122,7 +124,7 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
 def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
     """Train one policy, test it, and record a few of its episodes. Every policy is tested on episodes of its own."""
     costs = f"{cost_name(entry.method)}-seed{entry.seed}"
-    policy, seed = out / "policies" / entry.name, _seed(config, entry)
+    policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
     settings = {**config.learn, "budget": str(entry.budget)}
     needs = (f"costs-{costs}", "behaviour")
     learn = f"learn-{entry.name}"
@@ -137,7 +139,8 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     return jobs
 
 
-def _seed(config: RunConfig, entry: Entry) -> int:
+def entry_seed(config: RunConfig, entry: Entry) -> int:
+    """The seed with which a policy of the comparison is fitted, trained and tested."""
     return config.seed * SEED_STRIDE + entry.seed
 
 

@@ -16,7 +16,7 @@ from rci.data.options import build
 from rci.data.types import Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
-from rci.run.pipeline import SEED_STRIDE, Entry, cost_name, entries, read_timings, write_json
+from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
     from rci.reporting.contents import Contrast, MethodResult
@@ -126,7 +126,7 @@ def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str
             "method": entry.method,
             "learner": config.learn["method"],
             "budget": str(entry.budget),
-            "seed": config.seed * SEED_STRIDE + entry.seed,
+            "seed": entry_seed(config, entry),
             "selected": False,  # every policy is reported; none was chosen by its scores
             "episodes": len(score),
             "violation_rate": score.violation_rate,
