@@ -24,6 +24,8 @@ import typer
 from conftest import ragged
 
 import rci
+from rci.collection.demonstrators import train_demonstrators
+from rci.collection.ppo import Config
 from rci.data import store
 from rci.data.types import Episodes, Labels, Policy, SavedModel
 from rci.labeling.rules import read_stops
@@ -423,11 +425,13 @@ def check_arrays(folder: Path) -> None:
     assert unused <= {"model."}  # not every redistributor is a model
     episodes = len(arrays.get("lengths", ()))
     steps = int(np.sum(arrays.get("lengths", 0)))
+    policies = len(getattr(record, "info", {}).get("checkpoints", ()))
     for name in exact:
         shape, dtype, _ = table[name]
         assert arrays[name].dtype.name == dtype.removesuffix(", as given"), name
-        rows = re.match(r"`\[([SNK +]+)", shape).group(1).split(" + ")
-        assert len(arrays[name]) == sum({"N": episodes, "S": steps, "K": steps}[letter] for letter in rows)
+        rows = re.match(r"`\[([SNKP +]+)", shape).group(1).split(" + ")
+        counts = {"N": episodes, "S": steps, "K": steps, "P": policies}
+        assert len(arrays[name]) == sum(counts[letter] for letter in rows)
         assert arrays[name].ndim == 1 or "..." in shape
     section = (DOCS / "data_format.md").read_text().split(f"\n### {record.kind}\n", 1)[1]
     assert all(f"`{name}`" in section.split("| array", 1)[0] for name in manifest["meta"])
@@ -442,8 +446,10 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
 
     policy = Policy(SavedModel("by hand", {}, {}), {"obs_size": 4}, step=stay)
     scores = rci.evaluate(policy, "point", episodes=4)
+    config = Config(total_steps=32, num_envs=2, rollout_length=8, minibatches=1, hidden=(4,), checkpoints=2)
+    trained = train_demonstrators("point", 0, config)
     checked = {"costs", "policy"}
-    for record in (episodes, oracle, rci.label(episodes, "point"), probe[3], scores):
+    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], scores):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)

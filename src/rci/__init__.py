@@ -79,7 +79,7 @@ __all__ = [
 
 
 def load(path: Any, verify: bool = True) -> Any:
-    """Read any artefact folder: episodes, oracle, labels, costs, behaviour, policy or scores."""
+    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy or scores."""
     from rci.data.models import Policy
     from rci.data.store import read
 

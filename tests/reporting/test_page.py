@@ -109,9 +109,13 @@ def world() -> Iterator[None]:
     """A stand-in for the tasks: one of them can be drawn."""
     tasks = {
         "field": SimpleNamespace(
-            draw=lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3)), position=lambda obs: obs[..., :2]
+            draw=lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3)),
+            position=lambda obs: obs[..., :2],
+            scene=None,
+            probe=None,
+            danger_distance=0.0,
         ),
-        "blind": SimpleNamespace(draw=None, position=None),
+        "blind": SimpleNamespace(draw=None, position=None, scene=None, probe=None, danger_distance=0.0),
     }
     module = ModuleType("rci.tasks")
     module.TASKS = tasks  # type: ignore[attr-defined]

@@ -104,7 +104,7 @@ MISTAKES = [
     (("run", "point", "--set", "learn.updates"), "written key=value"),
     (("run", "point", "--config", "none.toml"), "there is no settings file none.toml"),
     (("run", "point", "--out", "stops.txt/x"), "cannot write to stops.txt/x"),
-    (("collect", "point", "--recipe", "ppo", "--out", "x"), "unknown recipe of point 'ppo'"),
+    (("collect", "point", "--recipe", "expert", "--out", "x"), "unknown recipe of point 'expert'"),
     (("label", "nowhere", "--out", "x"), "there is nothing at nowhere"),
     (("label", "labels", "--out", "x"), "labels holds 'labels', but 'episodes' is needed here"),
     (("label", "episodes", "--rule", "point", "--stops", "a.csv", "--out", "x"), "not from both"),

@@ -38,7 +38,7 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["compare.budgets=['P300']"], "percentile budget"),
         (["compare.seeds=0"], "compare.seeds must be at least 1"),
         (["label.noise=loud"], "unknown label noise 'loud'"),
-        (["collect.recipe=ppo"], "unknown recipe of point 'ppo'"),
+        (["collect.recipe=expert"], "unknown recipe of point 'expert'"),
         (["collect.episodes=0"], "collect.episodes must be at least 1"),
         (["compare.budgets=[]"], "compare.budgets is empty"),
         (["compare.methods=[]"], "compare.methods is empty"),

@@ -1,7 +1,8 @@
-"""Fitted models as plain data: the behaviour model and the policy."""
+"""Fitted models as plain data: the demonstrators, the behaviour model and the policy."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -47,6 +48,20 @@ class Behaviour(Fitted):
 
 
 @dataclass(frozen=True, eq=False)
+class Demonstrators(Fitted):
+    """Policies of growing skill that record data, each array with one entry per policy, and how they were trained.
+
+    They know the task's reward and nothing of safety.
+    """
+
+    kind: ClassVar[str] = "demonstrators"
+
+    def __repr__(self) -> str:
+        task, kept = self.info.get("task"), self.info.get("checkpoints", [])
+        return f"Demonstrators({self.model.method} on {task}: {len(kept)} checkpoints)"
+
+
+@dataclass(frozen=True, eq=False)
 class Policy(Fitted):
     """A trained policy as plain data, plus the function that the learner's file makes of it.
 
@@ -59,17 +74,21 @@ class Policy(Fitted):
     step: Callable[[int, Any, Array], tuple[Array, Any]] | None = None
 
     def act(self, obs: ArrayLike, seed: int = 0) -> Array:
-        """The action for one observation [features] or a batch [rows, features]; same seed, same action."""
+        """The action for one observation or a batch of them, [rows, ...]; same seed, same action.
+
+        An observation may have any number of axes; it is read as one row of features.
+        """
         obs = np.asarray(obs, np.float32)
         features = int(self.info["obs_size"])
-        if obs.ndim not in (1, 2) or obs.shape[-1] != features:
+        batched = obs.ndim > 1 and math.prod(obs.shape[1:]) == features
+        if not batched and obs.size != features:
             raise RciError(f"the policy expects observations of {features} features, got shape {obs.shape}.")
         if not np.isfinite(obs).all():
             raise RciError("the observation has a value that is not finite.")
         if self.step is None:
             raise RciError("this policy holds weights only; read it with rci.load to act with it.")
-        action, _ = self.step(seed, self.memory, np.atleast_2d(obs))
-        return action if obs.ndim == 2 else action[0]
+        action, _ = self.step(seed, self.memory, obs.reshape(-1, features))
+        return action if batched else action[0]
 
     def save(self, folder: Any) -> None:
         """Write the policy as an artefact folder that rci.load reads."""

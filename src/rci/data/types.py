@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from rci.data.episodes import Episode, Episodes, Oracle, first_true
 from rci.data.errors import RciError
-from rci.data.models import Behaviour, Policy, SavedModel
+from rci.data.models import Behaviour, Demonstrators, Policy, SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
 __all__ = [
     "Behaviour",
+    "Demonstrators",
     "Episode",
     "Episodes",
     "Labels",

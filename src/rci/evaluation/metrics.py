@@ -58,7 +58,7 @@ def _record(policy: Policy, task: str, seeds: list[int], **task_config: Any) -> 
         nonlocal memory
         if policy.step is None:
             return policy.act(obs)
-        action, memory = policy.step(0, memory, obs)
+        action, memory = policy.step(0, memory, obs.reshape(len(obs), -1))
         return action
 
     return record(make_vec(task, len(seeds), **task_config), act, seeds, task)

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.models import Behaviour, Policy, SavedModel
@@ -30,7 +31,7 @@ LEARNERS: dict[str, Method] = {
     "bcq-lagrangian": Method(bcq_lagrangian.make, bcq_lagrangian.Config, bcq_lagrangian.Hyper),
 }
 
-__all__ = ["LEARNERS", "fit_behaviour", "learn", "restore_policy"]
+__all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,29 @@ def learn(
 
 def restore_policy(policy: Policy) -> Policy:
     """Give a policy that holds weights only its function back."""
-    entry = _entry(policy.model.method)
-    settings = policy.model.config
-    config = entry.config(**settings["config"])
-    learner = entry.make(config)
-    vae = dict(settings["behaviour"])
-    behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
-    blank = jax.eval_shape(partial(_blank_actor, learner, entry.hyper()), behaviour)
-    actor = from_arrays(blank, policy.model.arrays)
+    config, actor = _restore_actor(policy)
     return replace(policy, step=_step(policy.model.method, config, actor))
+
+
+def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
+    """What the critics expect of the policy from each state on: Q(s, pi(s)) and Q_c(s, pi(s)).
+
+    obs: [..., features], or [..., *shape] where an observation is an array; both answers have the shape `...`.
+    """
+    obs = np.asarray(obs, np.float32)
+    features = int(policy.info["obs_size"])
+    # The axes of one observation are the last ones, and only as many as it takes.
+    own = next((n for n in range(1, obs.ndim + 1) if math.prod(obs.shape[-n:]) == features), None)
+    if own is None:
+        raise RciError(f"the policy expects observations of {features} features, got shape {obs.shape}.")
+    if not np.isfinite(obs).all():
+        raise RciError("the observations have a value that is not finite.")
+    config, actor = _restore_actor(policy)
+    _, predict = _compiled(policy.model.method, config)
+    shape = obs.shape[: obs.ndim - own]
+    answers = predict(actor, actor.behaviour.scaling.obs(jnp.asarray(obs.reshape(-1, features))))
+    expected_return, expected_cost = (np.asarray(answer).reshape(shape) for answer in answers)
+    return expected_return, expected_cost
 
 
 def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Schedule]:
@@ -142,6 +157,18 @@ def _entry(method: str) -> Method:
     if method not in LEARNERS:
         raise unknown_name("learner", method, LEARNERS)
     return LEARNERS[method]
+
+
+def _restore_actor(policy: Policy) -> tuple[Any, Any]:
+    """The configuration of a saved policy, and its weights in the shape that the learner knows."""
+    entry = _entry(policy.model.method)
+    settings = policy.model.config
+    config = entry.config(**settings["config"])
+    learner = entry.make(config)
+    vae = dict(settings["behaviour"])
+    behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
+    blank = jax.eval_shape(partial(_blank_actor, learner, entry.hyper()), behaviour)
+    return config, from_arrays(blank, policy.model.arrays)
 
 
 def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:

@@ -61,12 +61,22 @@ class MethodResult:
 
 
 @dataclass(frozen=True, eq=False)
+class CriticMap:
+    """What the cost critic of a method's first policy expects at every point of the task's probe: Q_c(s, pi(s))."""
+
+    method: str
+    budget: str  # as the user wrote it
+    value: Array  # [rows, columns], as in the probe
+
+
+@dataclass(frozen=True, eq=False)
 class ReportInput:
     """Everything that one report shows.
 
     `costs` goes by method name. `risk`: the exact chance, after each kept transition, that the episode has been or
     will be violated, flat like the step costs; None where it is not known. `command` repeats the run, `settings` is
-    its nested configuration.
+    its nested configuration. `critic_maps`: none where the task has no probe. `demonstrators`: how the policies that
+    recorded the data were trained, where they were; its `curve` goes by quantity, its `checkpoints` are those used.
     """
 
     task: str
@@ -81,6 +91,8 @@ class ReportInput:
     costs: dict[str, StepCosts]
     risk: Array | None
     results: tuple[MethodResult, ...]
+    critic_maps: tuple[CriticMap, ...] = ()
+    demonstrators: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name, lengths, expected in (

@@ -1,14 +1,17 @@
-"""Figures of the recorded data: how long episodes are and what they return, stopped or not."""
+"""Figures of the recorded data: how long episodes are and what they return, and how its demonstrators learned."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from rci.data.record import Array
 from rci.reporting.contents import ReportInput
-from rci.reporting.palette import FAINT, INK, ROUND, sheet
+from rci.reporting.palette import DANGER, FAINT, INK, ROUND, sheet
 from rci.reporting.summary import recorded_returns
 
 
@@ -25,6 +28,37 @@ def return_histogram(report: ReportInput) -> Figure:
     returns = recorded_returns(report)
     edges = np.histogram_bin_edges(returns, bins=30)
     return _histogram("Return recorded", "return", returns, report.labels.stopped, edges)
+
+
+def training_curve(demonstrators: Mapping[str, Any]) -> Figure:
+    """Return and violation rate over the demonstrators' training; dots are the checkpoints that recorded the data."""
+    curve, checkpoints = demonstrators["curve"], demonstrators["checkpoints"]
+    steps = np.asarray(curve["steps"], np.float64)
+    used = np.array([checkpoint["steps"] for checkpoint in checkpoints], np.float64)
+    figure = sheet(3.3)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    upper.set_title("Training the demonstrators")
+    for axes, name, color in ((upper, "return", INK), (lower, "violation_rate", DANGER)):
+        values = np.asarray(curve[name], np.float64)
+        axes.plot(steps, values, color=color, linewidth=1.3)
+        for step in used.tolist():
+            axes.axvline(step, color=FAINT, linewidth=0.7, zorder=0)
+        if len(steps) and len(used):
+            axes.plot(
+                used, np.interp(used, steps, values), "o", color=color, markersize=5.0, markeredgecolor="white",
+                markeredgewidth=0.7, clip_on=False, zorder=4,
+            )  # fmt: skip
+        axes.yaxis.set_major_locator(MaxNLocator(4, steps=ROUND))
+        axes.grid(axis="y")
+    upper.set_ylabel("return")
+    upper.tick_params(axis="x", length=0)
+    upper.spines["bottom"].set_visible(False)
+    lower.set(xlabel="environment steps", ylabel="violation rate", ylim=(0.0, None))
+    lower.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    lower.xaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
+    lower.xaxis.set_major_formatter(EngFormatter(sep=""))
+    figure.align_ylabels([upper, lower])
+    return figure
 
 
 def _histogram(title: str, quantity: str, values: Array, stopped: Array, edges: Array) -> Figure:

@@ -7,12 +7,20 @@ import math
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.style
+import numpy as np
 from matplotlib.figure import Figure
 
-from rci.reporting import dataset_figures, outcome_figures, redistribution_figures
+from rci.data.types import Episode, Episodes
+from rci.reporting import (
+    critic_figures,
+    dataset_figures,
+    film_figures,
+    outcome_figures,
+    redistribution_figures,
+)
 from rci.reporting.contents import ReportInput
 from rci.reporting.palette import STYLE
 from rci.reporting.summary import (
@@ -107,22 +115,13 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
 
 def path_pictures(report: ReportInput) -> list[Picture]:
     """Rollouts over the task's world, for each method at its tightest and its loosest budget."""
-    from rci.tasks import TASKS
-
-    task = TASKS.get(report.task)
+    task = _task(report)
     if task is None or task.draw is None or task.position is None:
         return []
-    rollouts = {
-        (result.method, result_row(result).asked): result.rollouts
-        for result in report.results
-        if result.rollouts is not None
-    }
-    rows = [row for row in result_rows(report) if (row.method, row.asked) in rollouts]
     pictures: list[Picture] = []
     for name, look in method_looks(report).items():
-        own = [row for row in rows if row.method == name]
-        for row in own[:1] + own[1:][-1:]:
-            recorded = rollouts[row.method, row.asked]
+        own = [(row, recorded) for row, recorded in _rollouts(report) if row.method == name]
+        for row, recorded in own[:1] + own[1:][-1:]:
             pictures.append(
                 render(
                     f"paths-{len(pictures) + 1:02d}-{_slug(name)}",
@@ -135,9 +134,144 @@ def path_pictures(report: ReportInput) -> list[Picture]:
     return pictures
 
 
+def policy_film_pictures(report: ReportInput) -> list[Picture]:
+    """The first rollout of each method at its tightest budget, as a film strip; all in one scale of time."""
+    task = _task(report)
+    if task is None or task.scene is None:
+        return []
+    tightest: dict[str, tuple[ResultRow, Episode]] = {}
+    for row, recorded in _rollouts(report):
+        tightest.setdefault(row.method, (row, recorded[0]))
+    span = max((len(episode.reward) for _, episode in tightest.values()), default=0)
+    pictures: list[Picture] = []
+    for row, episode in tightest.values():
+        unsafe = np.append(False, np.asarray(task.unsafe(episode.obs[1:]), bool))
+        film = film_figures.Film("", episode.obs, span, task.scene, unsafe, _step_seconds(task))
+        moments = np.flatnonzero(unsafe)
+        end = f"unsafe at {film.clock(int(moments[0]))}" if len(moments) else "never unsafe"
+        told = f"{_named(row).replace(' at', ',')}: return {number(float(episode.reward.sum()))}, {end}"
+        pictures.append(
+            render(
+                f"rollout-{len(pictures) + 1:02d}-{_slug(row.method)}",
+                f"Frames of one rollout with its rewards and its distance to danger. {told}.",
+                "",
+                partial(
+                    film_figures.policy_film,
+                    film._replace(title=told),
+                    episode,
+                    method_looks(report)[row.method],
+                    task.distance(episode.obs[1:]),
+                    _danger(task),
+                ),
+            )
+        )
+    return pictures
+
+
+def film_pictures(report: ReportInput) -> list[Picture]:
+    """The sampled episodes as film strips, with the step costs of every method under them."""
+    task = _task(report)
+    if task is None or task.scene is None:
+        return []
+    labels, seconds, picked = (
+        report.labels,
+        _step_seconds(task),
+        redistribution_figures.sampled_episodes(report),
+    )
+    names = [name for name in method_looks(report) if name in report.costs]
+    costs = {name: report.costs[name].per_episode() for name in names}
+    limit = film_figures.cost_limit([costs[name][episode] for name in names for episode in picked])
+    pictures = []
+    for place, episode in enumerate(picked, start=1):
+        steps, stopped = int(labels.kept_lengths[episode]), bool(labels.stopped[episode])
+        recorded = report.episodes.step_offset[episode] + np.arange(steps)
+        film = film_figures.Film(
+            title="",
+            obs=report.episodes[episode].obs[: steps + 1],
+            span=steps,
+            scene=task.scene,
+            unsafe=np.append(False, report.oracle.unsafe[recorded]),
+            seconds=seconds,
+            stop=steps if stopped else None,
+        )
+        end = f"stopped after {steps} steps" if stopped else f"never stopped, {steps} steps"
+        title = f"Episode {episode}: {end}" + ("" if seconds is None else f", {film.clock(steps)}")
+        sums = ", ".join(f"{name} sums to {film_figures.total(costs[name][episode])}" for name in names)
+        pictures.append(
+            render(
+                f"film-{place}",
+                f"Frames of an episode with its step costs and its distance to danger. {title}. {sums}.",
+                "",
+                partial(
+                    film_figures.cost_film,
+                    film._replace(title=title),
+                    {name: costs[name][episode] for name in names},
+                    method_looks(report),
+                    limit,
+                    report.oracle.distance[recorded],
+                    _danger(task),
+                ),
+            )
+        )
+    return pictures
+
+
+def critic_pictures(report: ReportInput) -> list[Picture]:
+    """The cost critics over the task's world, as one figure."""
+    task, order = _task(report), list(method_looks(report))
+    if task is None or task.probe is None or not report.critic_maps:
+        return []
+    maps = sorted(report.critic_maps, key=lambda entry: order.index(entry.method))
+    ranges = ", ".join(
+        f"{entry.method} from {number(float(entry.value.min()))} to {number(float(entry.value.max()))}"
+        for entry in maps
+    )
+    colours = (
+        "All maps share one range of colours."
+        if critic_figures.share_colours(maps)
+        else "The critics differ so much in range that each map has its own colours: compare shapes, not shades."
+    )
+    probe = task.probe()
+    return [
+        render(
+            "critics",
+            f"Maps of the cost that the critic of each method expects: {ranges}.",
+            f"Darker means a higher expected cost. Inside the black line the state is truly unsafe. {colours}",
+            partial(
+                critic_figures.critic_maps,
+                maps,
+                probe,
+                method_looks(report),
+                np.asarray(task.distance(probe.obs)),
+                _danger(task),
+            ),
+        )
+    ]
+
+
+def demonstrator_pictures(report: ReportInput) -> list[Picture]:
+    """How the policies that recorded the data were trained."""
+    if report.demonstrators is None:
+        return []
+    curve, checkpoints = report.demonstrators["curve"], report.demonstrators["checkpoints"]
+    if not curve["steps"]:
+        return []
+    return [
+        render(
+            "demonstrators",
+            f"Training of the demonstrators over {curve['steps'][-1]:,.0f} environment steps: return from "
+            f"{number(curve['return'][0])} to {number(curve['return'][-1])}, violation rate from "
+            f"{percent(curve['violation_rate'][0])} to {percent(curve['violation_rate'][-1])}.",
+            "Return and violation rate of the demonstrators while they were trained for reward alone. Dots: the "
+            f"{len(checkpoints)} checkpoints that recorded the data.",
+            partial(dataset_figures.training_curve, report.demonstrators),
+        )
+    ]
+
+
 def episode_pictures(report: ReportInput) -> list[Picture]:
     """Where the cost went in three episodes."""
-    method = main_method(report.costs)
+    method, task = main_method(report.costs), _task(report)
     rows = ["the sparse cost"] + ([f"the cost by {method}"] if method else []) + ["the distance to danger"]
     return [
         render(
@@ -145,7 +279,7 @@ def episode_pictures(report: ReportInput) -> list[Picture]:
             f"Episode {episode} over its {report.labels.kept_lengths[episode]} kept steps, "
             f"{'stopped' if report.labels.stopped[episode] else 'never stopped'}: {', '.join(rows)}.",
             "",
-            partial(redistribution_figures.redistributed_episode, report, episode, method),
+            partial(redistribution_figures.redistributed_episode, report, episode, method, _danger(task)),
         )
         for place, episode in enumerate(redistribution_figures.sampled_episodes(report), start=1)
     ]
@@ -206,6 +340,37 @@ def dataset_pictures(report: ReportInput) -> list[Picture]:
             "Returns over the full recording, before any stop.",
             partial(dataset_figures.return_histogram, report),
         ),
+    ]
+
+
+def _task(report: ReportInput) -> Any:
+    """The task of the report, None if it is a user's own."""
+    from rci.tasks import TASKS
+
+    return TASKS.get(report.task)
+
+
+def _danger(task: Any) -> float:
+    """The distance at and below which a state is unsafe."""
+    return 0.0 if task is None else float(task.danger_distance)
+
+
+def _step_seconds(task: Any) -> float | None:
+    """How long a step takes, where the task's world has a clock."""
+    return getattr(task, "step_seconds", None)
+
+
+def _rollouts(report: ReportInput) -> list[tuple[ResultRow, Episodes]]:
+    """Rollouts in the order of the results; those of a user's own scores may be missing."""
+    recorded = {
+        (result.method, result_row(result).asked): result.rollouts
+        for result in report.results
+        if result.rollouts is not None
+    }
+    return [
+        (row, recorded[row.method, row.asked])
+        for row in result_rows(report)
+        if (row.method, row.asked) in recorded
     ]
 
 

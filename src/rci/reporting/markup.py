@@ -45,6 +45,15 @@ def grid(pictures: Sequence[Picture], columns: str) -> str:
     return f'<div class="grid {columns}">{"".join(figure(picture) for picture in pictures)}</div>'
 
 
+def strips(pictures: Sequence[Picture]) -> str:
+    """Wide figures one below the other; where the screen is narrow each scrolls sideways on its own."""
+    return "".join(
+        f'<div class="strip" tabindex="0" role="region" aria-label="Figure {escape(picture.name)}">'
+        f"{figure(picture)}</div>"
+        for picture in pictures
+    )
+
+
 def figure(picture: Picture) -> str:
     """A figure inside the page, so that the page needs no other file."""
     source = base64.b64encode(picture.svg).decode()

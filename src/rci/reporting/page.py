@@ -14,7 +14,7 @@ from rci.reporting import figures
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
 from rci.reporting.markdown import result_table
-from rci.reporting.markup import grid, method_name, table, yes_no
+from rci.reporting.markup import grid, method_name, strips, table, yes_no
 from rci.reporting.palette import Look
 from rci.reporting.stylesheet import STYLESHEET
 from rci.reporting.summary import (
@@ -53,9 +53,12 @@ def write_report(report: ReportInput, folder: Path) -> Path:
         "results": figures.result_pictures(report),
         "trade-off": figures.trade_off_pictures(report),
         "paths": figures.path_pictures(report),
+        "policy-films": figures.policy_film_pictures(report),
+        "critics": figures.critic_pictures(report),
+        "films": figures.film_pictures(report),
         "episodes": figures.episode_pictures(report),
         "redistributor": figures.redistributor_pictures(report),
-        "dataset": figures.dataset_pictures(report),
+        "dataset": figures.dataset_pictures(report) + figures.demonstrator_pictures(report),
     }
     files: dict[str, bytes] = {}
     for picture in (picture for group in pictures.values() for picture in group):
@@ -75,7 +78,8 @@ def page(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     sections = [
         ("results", "Results", _results(report, pictures["results"])),
         ("trade-off", "Safety against return", _trade_off(pictures["trade-off"])),
-        ("paths", "Where the policies go", _paths(pictures["paths"])),
+        ("paths", "Where the policies go", _paths(pictures)),
+        ("critics", "Where the critics see cost", _critics(pictures["critics"])),
         ("redistribution", "Where the cost went", _redistribution(report, pictures)),
         ("dataset", "What was recorded", _dataset(report, pictures["dataset"])),
         ("run", "What was run", _run(report)),
@@ -198,14 +202,30 @@ def _trade_off(pictures: Sequence[Picture]) -> str:
     )
 
 
-def _paths(pictures: Sequence[Picture]) -> str:
+def _paths(pictures: dict[str, list[Picture]]) -> str:
+    content = ""
+    if pictures["paths"]:
+        content += (
+            "<p>Rollouts of the first seed's policy, for each method at its tightest and its loosest budget. A dot is "
+            "the start, a cross the end.</p>" + grid(pictures["paths"], "four")
+        )
+    if pictures["policy-films"]:
+        content += (
+            "<p>One rollout of each method's first policy at its tightest budget, from left to right; nobody stops it. "
+            "Under the frames, at the same moments, the reward of every step and the distance to the nearest danger; "
+            "unsafe moments are shaded.</p>" + strips(pictures["policy-films"])
+        )
+    return content
+
+
+def _critics(pictures: Sequence[Picture]) -> str:
     if not pictures:
         return ""
-    note = (
-        "<p>Rollouts of the first seed's policy, for each method at its tightest and its loosest budget. A dot is the "
-        "start, a cross the end.</p>"
+    return (
+        "<p>The remaining cost that the cost critic of each method expects if its policy takes over at a point of the "
+        "map, all else being equal. It is shown for the first policy at the tightest budget.</p>"
+        + strips(pictures)
     )
-    return note + grid(pictures, "four")
 
 
 def _redistribution(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
@@ -218,8 +238,19 @@ def _redistribution(report: ReportInput, pictures: dict[str, list[Picture]]) -> 
     )
     content = (
         "<p>Recorded episodes picked by rule, not by hand: stopped ones at the quartiles of length, and one that was "
-        f"never stopped. On top, the cost as the label gives it.{dense}{exact} At the bottom, the distance to the "
-        "nearest danger; truly unsafe steps are shaded.</p>"
+        "never stopped."
+    )
+    if pictures["films"]:
+        content += (
+            " Under the frames, at the same moments, the cost that each method gives to every step, blue where it is "
+            "negative, and the distance to the nearest danger. Colours grow with the square root of the cost, so that "
+            "small ones are seen beside a large one.</p>"
+            + strips(pictures["films"])
+            + "<p>The same episodes in numbers."
+        )
+    content += (
+        f" On top, the cost as the label gives it.{dense}{exact} At the bottom, the distance to the nearest danger; "
+        "truly unsafe steps are shaded, and the broken line is where danger begins.</p>"
     )
     content += grid(pictures["episodes"], "three")
     if report.costs:

@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from matplotlib import colormaps
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 INK = "#1f2430"
 QUIET = "#5d6470"
 FAINT = "#c7ccd4"
 DANGER = "#d55e00"
+DANGER_INK = "#b04e00"
 ROUND = (1, 2, 5, 10)  # tick steps
 WIDTH = 3.8  # inches: at this width the text stays readable on a phone
+
+# Blue below 0, orange above, both darker the further away: readable without red and green, and in grey with its sign.
+SIGNED = LinearSegmentedColormap.from_list(
+    "signed", ["#053a5f", "#0072b2", "#8cc4e6", "#f7f7f7", "#f5b98c", "#d55e00", "#742f00"]
+)
+HEAT = colormaps["YlOrBr"]  # lightness falls all the way
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

@@ -32,8 +32,13 @@ def sampled_episodes(report: ReportInput) -> list[int]:
     return list(dict.fromkeys(picked))
 
 
-def redistributed_episode(report: ReportInput, episode: int, method: str | None) -> Figure:
-    """One episode in rows: sparse cost, redistributed cost, its running sum beside the exact risk, distance."""
+def redistributed_episode(
+    report: ReportInput, episode: int, method: str | None, danger: float = 0.0
+) -> Figure:
+    """One episode in rows: sparse cost, redistributed cost, its running sum beside the exact risk, distance.
+
+    danger: the distance at and below which a step is unsafe.
+    """
     labels = report.labels
     steps, stopped = int(labels.kept_lengths[episode]), bool(labels.stopped[episode])
     begin = int(labels.kept_lengths[:episode].sum())
@@ -52,7 +57,9 @@ def redistributed_episode(report: ReportInput, episode: int, method: str | None)
         panels[1].set_ylabel("step cost")
         if report.risk is not None:
             _running_sum(panels[2], method, cost, report.risk[kept], look)
-    _distance(panels[-1], report.oracle.distance[recorded], report.oracle.unsafe[recorded])
+    draw_distance(
+        panels[-1], np.arange(steps), report.oracle.distance[recorded], report.oracle.unsafe[recorded], danger
+    )
     for panel in panels:
         panel.set_xlim(-0.02 * steps - 0.5, 1.02 * steps - 0.5)
         panel.yaxis.set_major_locator(MaxNLocator(3, steps=ROUND))
@@ -122,11 +129,12 @@ def _running_sum(axes: Axes, method: str, cost: Array, risk: Array, look: Look) 
     axes.legend(loc="best", fontsize=7.5, handlelength=1.5, borderaxespad=0.2)
 
 
-def _distance(axes: Axes, distance: Array, unsafe: Array) -> None:
-    steps = np.arange(len(distance))
-    axes.plot(steps, distance, color=QUIET, linewidth=1.3)
-    for step in np.flatnonzero(unsafe).tolist():
-        axes.axvspan(step - 0.5, step + 0.5, color=DANGER, alpha=0.25, linewidth=0)
-    axes.set_ylim(bottom=min(0.0, float(distance.min())))
+def draw_distance(axes: Axes, moment: Array, distance: Array, unsafe: Array, danger: float) -> None:
+    """The distance to the nearest danger at some moments, a step apart; those that are truly unsafe are shaded."""
+    axes.plot(moment, distance, color=QUIET, linewidth=1.3)
+    for place in moment[unsafe].tolist():
+        axes.axvspan(place - 0.5, place + 0.5, color=DANGER, alpha=0.25, linewidth=0)
+    axes.axhline(danger, color=DANGER, linewidth=0.9, linestyle=(0, (3, 1.5)))
+    axes.set_ylim(bottom=min(0.0, danger, float(distance.min())))
     axes.set_ylabel("distance")
     axes.grid(axis="y")

@@ -47,6 +47,8 @@ nav a { display: inline-block; padding: 0.25rem 0; }
 .two { grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }
 .three { grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); }
 .four { grid-template-columns: repeat(auto-fill, minmax(min(46%, 13.5rem), 1fr)); gap: 0.9rem; }
+.strip { overflow-x: auto; margin: 1.2rem 0; }
+.strip figure { min-width: 46rem; }
 figure { margin: 0; min-width: 0; }
 figure img {
   display: block; width: 100%; height: auto; padding: 0.5rem;

@@ -90,8 +90,16 @@ def result_rows(report: ReportInput) -> list[ResultRow]:
     order = list(method_looks(report))
     return sorted(
         (result_row(result) for result in report.results),
-        key=lambda row: (order.index(row.method), _tightness(row)),
+        key=lambda row: (
+            order.index(row.method),
+            tightness(row.asked if math.isnan(row.budget) else row.budget),
+        ),
     )
+
+
+def tightness(budget: float | str) -> float:
+    """For the order of budgets: shares by their number, percentiles by theirs."""
+    return float(budget.lstrip("Pp")) if isinstance(budget, str) else budget
 
 
 def cost_rows(report: ReportInput) -> list[CostRow]:
@@ -190,6 +198,16 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
         "sources": [row._asdict() for row in source_rows(report)],
         "costs": [row._asdict() for row in cost_rows(report)],
         "results": [row._asdict() for row in result_rows(report)],
+        "critics": [
+            {
+                "method": entry.method,
+                "budget": entry.budget,
+                "lowest": entry.value.min(),
+                "highest": entry.value.max(),
+            }
+            for entry in report.critic_maps
+        ],
+        "demonstrators": report.demonstrators,
         "settings": report.settings,
         "versions": report.versions,
         "timings": report.timings,
@@ -261,11 +279,6 @@ def result_row(result: MethodResult) -> ResultRow:
         seed_returns=returns,
         contrast=result.contrast,
     )
-
-
-def _tightness(row: ResultRow) -> float:
-    """For the order of rows: budgets by their number, percentiles by theirs."""
-    return float(row.asked.lstrip("Pp")) if math.isnan(row.budget) else row.budget
 
 
 def _cost_row(name: str, costs: StepCosts) -> CostRow:

@@ -87,17 +87,46 @@ def collect(
     out: Out,
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
     recipe: Annotated[str, typer.Option(help="Which behaviours, in which shares.")] = "mixed",
+    demonstrators: Annotated[
+        Path | None, typer.Option(help="Trained demonstrators [OUT-demonstrators].")
+    ] = None,
+    settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Record episodes; the truth about them is kept apart, in OUT-oracle.
 
-    Example: rci collect point --episodes 500 --out runs/demo/episodes
+    If the recipe has a share of PPO, demonstrators are trained first, unless they are there; settings are theirs.
+
+    Example: rci collect point --recipe ppo --set total_steps=200000 --out runs/demo/episodes
     """
+    from rci.run.config import stage_flags
+    from rci.run.engine import prepare_process
     from rci.run.jobs import Job
 
-    settings = {"task_name": task, "episodes": episodes, "recipe": recipe}
-    _run([Job("collect", "collect", settings, seed, {}, out)], as_json)
+    prepare_process()  # before anything imports JAX
+    from rci.collection.recipe import check_demonstrators, needs_demonstrators
+    from rci.data.options import build
+    from rci.data.store import check_place, read
+
+    check_place(out)  # before demonstrators are trained for nothing
+    options, trained = stage_flags(settings), needs_demonstrators(task, recipe)
+    place = demonstrators or out.with_name(f"{out.name}-demonstrators")
+    if demonstrators is not None:
+        if options:
+            raise RciError("demonstrators that are given cannot be given settings as well.")
+        check_demonstrators(read(demonstrators, "demonstrators"), task, recipe)
+    elif options and not trained:
+        raise RciError(f"the recipe {recipe!r} needs no demonstrators, so there is nothing to set.")
+    inputs = {"demonstrators": place} if trained else {}
+    record = {"task_name": task, "episodes": episodes, "recipe": recipe}
+    jobs = [Job("collect", "collect", record, seed, inputs, out)]
+    if trained and demonstrators is None:
+        from rci.collection.ppo import Config
+
+        build(Config, options, "ppo")
+        jobs.insert(0, Job("demonstrators", "demonstrators", {"task_name": task, **options}, seed, {}, place))
+    _run(jobs, as_json)
 
 
 @app.command()

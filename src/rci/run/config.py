@@ -51,11 +51,15 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Everything that a run depends on. `redistribute` and `learn` take the settings of their methods."""
+    """Everything that a run depends on. `redistribute` and `learn` take the settings of their methods.
+
+    `ppo` is how demonstrators are trained, if the recipe needs any.
+    """
 
     task: str
     seed: int = 0
     collect: Collect = field(default_factory=Collect)
+    ppo: dict[str, Any] = field(default_factory=dict)
     label: Label = field(default_factory=Label)
     behaviour: dict[str, Any] = field(default_factory=dict)
     redistribute: dict[str, Any] = field(default_factory=lambda: {"method": "rudder"})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
-from rci.data.types import Episodes, Labels, Scores, StepCosts
+from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
 
 
 def describe(path: Path, verify: bool) -> dict[str, Any]:
@@ -43,6 +43,14 @@ def describe_lines(path: Path, description: dict[str, Any]) -> list[str]:
 
 def _numbers(record: Any) -> dict[str, Any]:
     """The few figures one wants to see first."""
+    if isinstance(record, Demonstrators):
+        kept = record.info["checkpoints"]
+        return {
+            "task": record.info["task"],
+            "checkpoints": len(kept),
+            "steps": kept[-1]["steps"],
+            "mean_return": [checkpoint["return"] for checkpoint in kept],
+        }
     if isinstance(record, Episodes):
         return {"task": record.task, "episodes": len(record), "steps": int(record.lengths.sum())}
     if isinstance(record, Labels):

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from rci.data.cache import cache_folder
 from rci.data.errors import RciError
 from rci.run.jobs import Job, run_job
 
@@ -162,9 +163,3 @@ def available_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
-
-
-def cache_folder() -> Path:
-    """Where things are kept that can always be made again."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(os.environ.get("RCI_CACHE", os.path.join(home, "rci")))

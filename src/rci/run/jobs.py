@@ -91,10 +91,20 @@ def run_job(job: Job, progress: Progress) -> None:
     store.write(job.output, STAGES[job.stage](job, progress), provenance)
 
 
+def _demonstrators(job: Job, progress: Progress) -> Record:
+    from rci.collection.demonstrators import train_demonstrators
+    from rci.collection.ppo import Config
+
+    options = dict(job.settings)
+    task = options.pop("task_name")
+    return train_demonstrators(task, job.seed, build(Config, options, "ppo"), progress)
+
+
 def _collect(job: Job, progress: Progress) -> Record:
     from rci.collection import collect
 
-    episodes, oracle = collect(seed=job.seed, progress=progress, **job.settings)
+    demonstrators = _read(job, "demonstrators") if "demonstrators" in job.inputs else None
+    episodes, oracle = collect(seed=job.seed, demonstrators=demonstrators, progress=progress, **job.settings)
     # The oracle first: the job counts as done once the episodes are there.
     made = Provenance(job.settings, job.seed, {"episodes": episodes.hash})
     store.write(oracle_of(job.output), oracle, made)
@@ -151,6 +161,7 @@ def _rollouts(job: Job, progress: Progress) -> Record:
 
 
 STAGES: dict[str, Callable[[Job, Progress], Record]] = {
+    "demonstrators": _demonstrators,
     "collect": _collect,
     "label": _label,
     "behaviour": _behaviour,

@@ -34,17 +34,17 @@ class Entry(NamedTuple):
 
 def check_config(config: RunConfig) -> None:
     """Find mistakes in the settings before any work is done."""
+    from rci.collection import ppo
+    from rci.collection.recipe import needs_demonstrators
     from rci.data.options import build
     from rci.labeling import NOISES
     from rci.learning import behaviour, parse_options
     from rci.learning.budget import parse_budget
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
-    from rci.tasks import get
 
-    task = get(config.task)
-    if config.collect.recipe not in task.recipes:
-        raise unknown_name(f"recipe of {config.task}", config.collect.recipe, task.recipes)
+    trained = needs_demonstrators(config.task, config.collect.recipe)
+    build(ppo.Config, config.ppo, "ppo")
     if config.label.noise not in (*NOISES, "clean"):
         raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
     for method in config.compare.methods:
@@ -61,6 +61,10 @@ def check_config(config: RunConfig) -> None:
             raise RciError(f"compare.{name} is empty: there is nothing to compare.")
         if len(set(values)) < len(values):
             raise RciError(f"compare.{name} names something twice: {', '.join(values)}.")
+    if trained and "oracle" in config.compare.methods:
+        raise RciError(
+            f"'oracle' needs an exact risk, which is not known for what the recipe {config.collect.recipe!r} records."
+        )
     for section, name in (("collect", "episodes"), ("evaluate", "episodes"), ("evaluate", "rollouts")):
         if getattr(getattr(config, section), name) < 1:
             raise RciError(f"{section}.{name} must be at least 1.")
@@ -93,6 +97,8 @@ def cost_name(method: str) -> str:
 
 def plan(config: RunConfig, out: Path) -> list[Job]:
     """All jobs of a run, in the order in which they are best done."""
+    from rci.collection.recipe import needs_demonstrators
+
     episodes, labels, behaviour = out / "episodes", out / "labels", out / "behaviour"
     logged = {"episodes": episodes, "labels": labels}
     recording = {
@@ -101,8 +107,17 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
         "recipe": config.collect.recipe,
     }
     rule = {"rule": config.task, "noise": config.label.noise}
-    jobs = {
-        "collect": Job("collect", "collect", recording, config.seed, {}, episodes),
+    jobs, demonstrators = dict[str, Job](), dict[str, Path]()
+    if needs_demonstrators(config.task, config.collect.recipe):
+        demonstrators = {"demonstrators": out / "demonstrators"}
+        training = {"task_name": config.task, **config.ppo}
+        jobs["demonstrators"] = Job(
+            "demonstrators", "demonstrators", training, config.seed, {}, demonstrators["demonstrators"]
+        )
+    jobs |= {
+        "collect": Job(
+            "collect", "collect", recording, config.seed, demonstrators, episodes, tuple(demonstrators)
+        ),
         "label": Job("label", "label", rule, config.seed, {"episodes": episodes}, labels, ("collect",)),
         "behaviour": Job(
             "behaviour", "behaviour", config.behaviour, config.seed, logged, behaviour, ("label",)

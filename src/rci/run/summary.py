@@ -19,7 +19,8 @@ from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
-    from rci.reporting.contents import Contrast, MethodResult
+    from rci.reporting.contents import Contrast, CriticMap, MethodResult
+    from rci.tasks.base import Task
 
 
 def write_summary(config: RunConfig, out: Path, command: str) -> Path:
@@ -38,7 +39,8 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
     oracle = store.read(oracle_of(out / "episodes"), "oracle")
     labels.check_parent(episodes)
     oracle.check_parent(episodes)
-    risk = get(config.task).risk
+    task, demonstrators = get(config.task), read_demonstrators(config, out)
+    exact = task.risk if demonstrators is None else None  # known for scripted behaviours only
     return write_report(
         ReportInput(
             task=config.task,
@@ -51,8 +53,10 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             oracle=oracle,
             labels=labels,
             costs=read_costs(config, out),
-            risk=None if risk is None else risk(episodes)[kept_rows(episodes, labels)],
+            risk=None if exact is None else exact(episodes)[kept_rows(episodes, labels)],
             results=tuple(results),
+            critic_maps=critic_maps(config, out, task),
+            demonstrators=demonstrators,
         ),
         out / "report",
     )
@@ -78,6 +82,33 @@ def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) 
         multipliers=tuple(float(info["multiplier"]) for info in policies),
         contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
     )
+
+
+def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ...]:
+    """What the cost critic of each method's first policy at its tightest budget expects over the task's probe."""
+    if task.probe is None:
+        return ()
+    from rci.learning import predict_values
+    from rci.reporting.contents import CriticMap
+    from rci.reporting.summary import tightness
+
+    obs = task.probe().obs
+    maps = []
+    for method in config.compare.methods:
+        own = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
+        entry = min(own, key=lambda entry: tightness(entry.budget))
+        _, expected_cost = predict_values(store.read(out / "policies" / entry.name, "policy"), obs)
+        maps.append(CriticMap(method, str(entry.budget), expected_cost))
+    return tuple(maps)
+
+
+def read_demonstrators(config: RunConfig, out: Path) -> dict[str, Any] | None:
+    """How the demonstrators of this run were trained; None if its recipe has none."""
+    from rci.collection.recipe import needs_demonstrators
+
+    if not needs_demonstrators(config.task, config.collect.recipe):
+        return None
+    return store.read(out / "demonstrators", "demonstrators").info
 
 
 def contrast(base: Sequence[Scores], mine: Sequence[Scores], method: str) -> Contrast | None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import VectorEnv
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.types import Episodes, Oracle
 from rci.tasks import point
 from rci.tasks.base import Task, check_observations
+from rci.tasks.highway import task as highway
 
-TASKS: dict[str, Task] = {"point": point.TASK}
+TASKS: dict[str, Task] = {"point": point.TASK, **highway.TASKS}
+NATIVE = (
+    "highway-v0",
+    "highway-fast-v0",
+)  # simulators without a task's reward and rule, under their own names
 
 
 def get(name: str) -> Task:
@@ -23,15 +29,25 @@ def get(name: str) -> Task:
 
 
 def make(name: str, **config: Any) -> gymnasium.Env:
-    """One world of a task as a Gymnasium Env."""
+    """One world as a Gymnasium Env: of a task, or a native simulator such as "highway-v0". The original, if any."""
+    if name in NATIVE:
+        from rci.tasks.highway.original import make_original
+
+        return make_original(name, **config)
     return get(name).make(**config)
 
 
 def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
-    """Many worlds of a task at once, as a Gymnasium VectorEnv."""
-    if num_envs < 1:
-        raise RciError(f"num_envs must be at least 1, got {num_envs}.")
-    return get(name).make_vec(num_envs, **config)
+    """Many worlds at once as a Gymnasium VectorEnv: of a task, or of a native simulator such as "highway-v0"."""
+    if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
+        raise RciError(f"num_envs must be a whole number, at least 1, got {num_envs!r}.")
+    if name in NATIVE:
+        from rci.tasks.highway.vector_env import make_native
+
+        return make_native(int(num_envs), name, **config)
+    if name not in TASKS:
+        raise unknown_name("task", name, [*TASKS, *NATIVE])
+    return TASKS[name].make_vec(int(num_envs), **config)
 
 
 def observe_truth(task: Task, episodes: Episodes) -> Oracle:

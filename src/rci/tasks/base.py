@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import gymnasium
@@ -11,11 +11,23 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.data.types import Episodes
 
 BehaviourPolicy = Callable[[np.random.Generator, Array], Array]  # (rng, obs [n, d]) -> action [n, a]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A grid of states over the world, so that a critic can be drawn as a map."""
+
+    obs: Array  # [rows, columns, *obs_shape]; row r is at y[r], column c at x[c]
+    x: Array  # [columns], in metres or whatever the world is measured in
+    y: Array  # [rows]
+    x_label: str
+    y_label: str
+    draw: Callable[[Any], None]  # draws the world that the grid lies over on matplotlib axes
 
 
 @dataclass(frozen=True)
@@ -30,9 +42,20 @@ class Task:
     distance: Callable[[Array], Array]  # obs [..., d] -> distance to the nearest danger [...]
     behaviours: Mapping[str, BehaviourPolicy]
     recipes: Mapping[str, Mapping[str, float]]  # recipe -> share of episodes per behaviour
+    danger_distance: float = 0.0  # the distance at which `unsafe` begins
+    channels: Mapping[str, Callable[[Array], Array]] = field(
+        default_factory=dict
+    )  # kinds of danger, if several
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
     position: Callable[[Array], Array] | None = None  # obs [..., d] -> [..., 2], for drawings
     draw: Callable[[Any], None] | None = None  # draws the world on matplotlib axes
+    scene: Callable[[Any, Array], None] | None = None  # draws what one observation shows on matplotlib axes
+    probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
+
+
+def uniform_actions(size: int) -> BehaviourPolicy:
+    """Actions drawn evenly from [-1, 1]."""
+    return lambda rng, obs: rng.uniform(-1.0, 1.0, (len(obs), size)).astype(np.float32)
 
 
 def check_observations(task: Task, episodes: Episodes) -> None:
@@ -45,19 +68,25 @@ def check_observations(task: Task, episodes: Episodes) -> None:
 
 
 class Simulator(Protocol):
-    """The arrays and the arithmetic of `num_envs` worlds; no notion of seeds, spaces or autoreset."""
+    """The arrays and the arithmetic of `num_envs` worlds; no notion of spaces' checks or autoreset."""
 
     observation_space: Any  # gymnasium spaces of one world
     action_space: Any
 
-    def reset(self, index: Array, rngs: Sequence[np.random.Generator]) -> None:
-        """Start the worlds `index` anew, each from its own generator."""
+    def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
+        """Give the worlds `index` new streams of chance; None is any."""
 
-    def step(self, action: Array) -> tuple[Array, Array, Array]:
-        """Move all worlds; reward, terminated, truncated."""
+    def reset(self, index: Array) -> None:
+        """Start the worlds `index` anew, each from where its own stream stands."""
+
+    def step(self, action: Array, live: Array) -> tuple[Array, Array, Array]:
+        """Move the worlds that are live; reward, terminated, truncated of all, anything for the others."""
 
     def observe(self) -> Array:
         """Observations of all worlds; a new array each time."""
+
+    def info(self) -> dict[str, Any]:
+        """What else is known of all worlds: new arrays, or tables of them, by name."""
 
 
 class BatchedEnv(VectorEnv):
@@ -67,7 +96,10 @@ class BatchedEnv(VectorEnv):
     """
 
     def __init__(
-        self, simulator: Simulator, num_envs: int, autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+        self,
+        simulator: Simulator,
+        num_envs: int,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     ) -> None:
         self.simulator = simulator
         self.num_envs = num_envs
@@ -75,59 +107,126 @@ class BatchedEnv(VectorEnv):
         self.single_action_space = simulator.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self.metadata = {"autoreset_mode": autoreset_mode}
-        self.autoreset_mode = autoreset_mode
-        self._rngs: list[np.random.Generator] = [np.random.default_rng() for _ in range(num_envs)]
+        self.autoreset_mode = parse_autoreset(autoreset_mode)
+        self.metadata = {"autoreset_mode": self.autoreset_mode}
+        self._everybody = np.arange(num_envs)
+        simulator.seed(self._everybody, [None] * num_envs)
         self._ended = np.zeros(num_envs, bool)
+        self._begun = np.zeros(num_envs, bool)
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Start all worlds anew, or those of `options["reset_mask"]`."""
-        seeds = [int(seed) + i for i in range(self.num_envs)] if isinstance(seed, int | np.integer) else seed
-        if seeds is not None and len(seeds) != self.num_envs:
-            raise RciError(
-                f"reset needs one seed for each of {self.num_envs} environments, got {len(seeds)}."
-            )
-        mask = np.ones(self.num_envs, bool) if options is None else options.get("reset_mask", True)
-        index = np.flatnonzero(np.broadcast_to(mask, self.num_envs))
-        for i in index if seeds is not None else ():
-            self._rngs[i] = np.random.default_rng(seeds[i])  # type: ignore[index]
+        """Start all worlds anew, or those of `options["reset_mask"]`. Without a seed, streams go on."""
+        mask = reset_mask(options, self.num_envs)
+        index = np.flatnonzero(mask)
+        if seed is not None:
+            seeds = check_seeds(seed, self.num_envs)
+            given = [i for i in index if seeds[i] is not None]  # None: this world's stream goes on
+            self.simulator.seed(np.array(given, np.int64), [seeds[i] for i in given])
         self._restart(index)
-        return self.simulator.observe(), {}
+        return self.simulator.observe(), masked(self.simulator.info(), mask)
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Move every world by one step; what happens to ended ones is up to the autoreset mode."""
-        actions = np.asarray(actions)
-        if actions.shape != self.action_space.shape:
-            raise RciError(f"actions must have shape {self.action_space.shape}, got {actions.shape}.")
-        if not np.isfinite(actions).all():
-            raise RciError(
-                f"the action of environment {np.argmin(np.isfinite(actions).all(1))} is not finite."
-            )
+        actions = check_actions(np.asarray(actions), self.action_space, self.single_action_space)
+        if not self._begun.all():
+            raise RciError(f"environment {self._begun.argmin()} must be reset before its first step.")
         waiting = self._ended.copy()
         if self.autoreset_mode is AutoresetMode.DISABLED and waiting.any():
             raise RciError(
                 f"environment {waiting.argmax()} has ended and must be reset before the next step."
             )
-        reward, terminated, truncated = self.simulator.step(actions)
-        info: dict[str, Any] = {}
-        if self.autoreset_mode is AutoresetMode.NEXT_STEP and waiting.any():
-            self._restart(np.flatnonzero(waiting))
+        resetting = waiting & (self.autoreset_mode is AutoresetMode.NEXT_STEP)
+        reward, terminated, truncated = self.simulator.step(actions, ~resetting)
+        if resetting.any():
+            self._restart(np.flatnonzero(resetting))
             reward, terminated, truncated = (
-                np.where(waiting, 0, x).astype(x.dtype) for x in (reward, terminated, truncated)
+                np.where(resetting, 0, x).astype(x.dtype) for x in (reward, terminated, truncated)
             )
         self._ended = terminated | truncated
-        obs = self.simulator.observe()
+        obs, info = self.simulator.observe(), masked(self.simulator.info(), np.ones(self.num_envs, bool))
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
-            info = {"final_obs": obs.copy(), "_final_obs": self._ended.copy()}
-            self._restart(np.flatnonzero(self._ended))
+            ended = self._ended
+            final = masked({"final_obs": obs, "final_info": masked(self.simulator.info(), ended)}, ended)
+            self._restart(np.flatnonzero(ended))
             obs = self.simulator.observe()
+            info = {**masked(self.simulator.info(), np.ones(self.num_envs, bool)), **final}
         return obs, reward, terminated, truncated, info
 
     def _restart(self, index: Array) -> None:
-        self.simulator.reset(index, [self._rngs[i] for i in index])
+        self.simulator.reset(index)
+        self._ended = self._ended.copy()  # the old one may have been handed out
         self._ended[index] = False
+        self._begun[index] = True
+
+
+def parse_autoreset(mode: AutoresetMode | str) -> AutoresetMode:
+    """Gymnasium's modes, by member or by name."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        raise unknown_name("autoreset mode", str(mode), [known.value for known in AutoresetMode]) from None
+
+
+def reset_mask(options: dict[str, Any] | None, worlds: int) -> Array:
+    """Which worlds a reset is for."""
+    options = options or {}
+    for name in options:
+        if name != "reset_mask":
+            raise unknown_name("reset option", name, ["reset_mask"])
+    mask = np.asarray(options.get("reset_mask", np.ones(worlds, bool)))
+    if mask.dtype != np.bool_ or mask.shape != (worlds,):
+        raise RciError(
+            f"reset_mask must be {worlds} true/false flags, got {mask.dtype} of shape {mask.shape}."
+        )
+    return mask
+
+
+def check_seeds(seed: int | Sequence[int | None], worlds: int) -> list[int | None]:
+    """One seed per world; a single number stands for itself and those after it."""
+    single = isinstance(seed, int | np.integer)
+    seeds: list[int | None] = [int(seed) + i for i in range(worlds)] if single else list(seed)  # type: ignore[arg-type]
+    if len(seeds) != worlds:
+        raise RciError(f"reset needs one seed for each of {worlds} environments, got {len(seeds)}.")
+    for i, value in enumerate(seeds):
+        if value is not None and (not isinstance(value, int | np.integer) or value < 0):
+            raise RciError(f"the seed of environment {i} must be a whole number, at least 0, got {value!r}.")
+    return seeds
+
+
+def check_actions(actions: Array, space: Any, single: Any) -> Array:
+    """Refuse actions of a wrong shape or kind, and those that are no numbers; clipping is up to the simulator."""
+    if actions.shape != space.shape:
+        raise RciError(f"actions must have shape {space.shape}, got {actions.shape}.")
+    if isinstance(single, gymnasium.spaces.Discrete):
+        if not np.issubdtype(actions.dtype, np.integer):
+            raise RciError(f"actions must be whole numbers 0 to {single.n - 1}, got {actions.dtype}.")
+        wrong = (actions < 0) | (actions >= single.n)
+        if wrong.any():
+            i = int(wrong.argmax())
+            raise RciError(f"the action of environment {i} must be 0 to {single.n - 1}, got {actions[i]}.")
+        return actions
+    if not np.issubdtype(actions.dtype, np.number) or np.iscomplexobj(actions):
+        raise RciError(f"actions must be numbers, got {actions.dtype}.")
+    if not np.isfinite(actions).all():
+        raise RciError(f"the action of environment {np.argmin(np.isfinite(actions).all(1))} is not finite.")
+    return actions
+
+
+def masked(info: dict[str, Any], mask: Array) -> dict[str, Any]:
+    """Infos as Gymnasium's vector environments give them: beside each entry, which worlds have it; 0 elsewhere."""
+    result: dict[str, Any] = {}
+    for name, value in info.items():
+        if name.startswith("_"):
+            result[name] = value
+        elif isinstance(value, dict):
+            result[name], result[f"_{name}"] = masked(value, mask), mask.copy()
+        else:
+            shown = mask.reshape(-1, *[1] * (value.ndim - 1))
+            result[name] = value if mask.all() else np.where(shown, value, 0).astype(value.dtype)
+            result[f"_{name}"] = mask.copy()
+    return result
 
 
 class SingleEnv(gymnasium.Env):
@@ -142,9 +241,9 @@ class SingleEnv(gymnasium.Env):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         super().reset(seed=seed)
-        obs, info = self.envs.reset(seed=seed)
-        return obs[0], info
+        obs, _ = self.envs.reset(seed=seed)
+        return obs[0], {}
 
     def step(self, action: Array) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        obs, reward, terminated, truncated, info = self.envs.step(np.asarray(action)[None])
-        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
+        obs, reward, terminated, truncated, _ = self.envs.step(np.asarray(action)[None])
+        return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), {}

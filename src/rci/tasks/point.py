@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes
-from rci.tasks.base import BatchedEnv, SingleEnv, Task
+from rci.tasks.base import BatchedEnv, SingleEnv, Task, uniform_actions
 
 HALF_SIZE = np.array([55, 35])  # lattice units from the centre to the walls
 MAX_SPEED = 4  # lattice units per step, per axis
@@ -47,19 +47,26 @@ class PointSimulator:
         self.position = np.zeros((num_envs, 2), np.int64)
         self.velocity = np.zeros((num_envs, 2), np.int64)
         self.clock = np.zeros(num_envs, np.int64)
+        self._rngs: dict[int, np.random.Generator] = {}
         self._chance = np.zeros(
             (num_envs, horizon + 1, 2)
         )  # one row more for the step that autoreset ignores
 
-    def reset(self, index: Array, rngs: Sequence[np.random.Generator]) -> None:
+    def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
+        """New generators for these worlds."""
+        for i, seed in zip(index, seeds):
+            self._rngs[i] = np.random.default_rng(seed)
+
+    def reset(self, index: Array) -> None:
         """Draw a start and the episode's luck from each world's own generator."""
-        for i, rng in zip(index, rngs):
+        for i in index:
+            rng = self._rngs[i]
             self.position[i] = rng.integers(START_LOW, START_HIGH, endpoint=True)
             self.velocity[i] = rng.integers(-START_SPEED, START_SPEED, 2, endpoint=True)
             self._chance[i, :-1] = rng.random((self.horizon, 2))
         self.clock[index] = 0
 
-    def step(self, action: Array) -> tuple[Array, Array, Array]:
+    def step(self, action: Array, live: Array) -> tuple[Array, Array, Array]:
         """Fire thrusters, move, and pay for the progress made."""
         before = goal_distance(self.position)
         chance = self._chance[np.arange(len(action)), self.clock]
@@ -75,6 +82,10 @@ class PointSimulator:
     def observe(self) -> Array:
         """Position and velocity, each scaled to [-1, 1]."""
         return encode(self.position, self.velocity)
+
+    def info(self) -> dict[str, Any]:
+        """Everything there is to know is in the observation."""
+        return {}
 
 
 def move(position: Array, velocity: Array, notch: Array) -> tuple[Array, Array]:
@@ -126,11 +137,6 @@ def seek_goal(rng: np.random.Generator, obs: Array) -> Array:
     """Head for the goal with a shaky hand, blind to the hazard."""
     aim = seeker_aim(*decode(obs))
     return np.clip(aim + SEEKER_NOISE * rng.standard_normal(aim.shape), -1.0, 1.0).astype(np.float32)
-
-
-def act_randomly(rng: np.random.Generator, obs: Array) -> Array:
-    """Uniform actions."""
-    return rng.uniform(-1.0, 1.0, (len(obs), 2)).astype(np.float32)
 
 
 def seeker_thrust(position: Array, velocity: Array) -> Array:
@@ -260,7 +266,7 @@ def draw(axes: Any) -> None:
 
 
 def make_vec(
-    num_envs: int, horizon: int = HORIZON, autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    num_envs: int, horizon: int = HORIZON, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
 ) -> BatchedEnv:
     """Many points at once."""
     if horizon < 1:
@@ -280,8 +286,13 @@ TASK = Task(
     make=make,
     unsafe=unsafe,
     distance=hazard_distance,
-    behaviours={"seeker": seek_goal, "random": act_randomly},
-    recipes={"seeker": {"seeker": 1.0}, "random": {"random": 1.0}, "mixed": {"seeker": 0.5, "random": 0.5}},
+    behaviours={"seeker": seek_goal, "random": uniform_actions(2)},
+    recipes={
+        "seeker": {"seeker": 1.0},
+        "random": {"random": 1.0},
+        "mixed": {"seeker": 0.5, "random": 0.5},
+        "ppo": {"ppo": 1.0},
+    },
     risk=risk,
     position=lambda obs: decode(obs)[0],
     draw=draw,

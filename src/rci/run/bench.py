@@ -1,0 +1,121 @@
+"""`rci bench`: speeds against the reference, measured in the same run, and how equal the results are.
+
+A row is a plain table with `name`, `config`, `value`, `unit`, and where there is one `reference`, `ratio`,
+`parity_max_abs`. Rounds of the reference and of ours alternate and the best of each counts, so that a machine that
+slows down for a while slows both.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+VEHICLES = (15, 20, 50)
+BATCHES = (1, 64, 1024)
+ROUNDS = 3
+WARM_START = """
+import time
+began = time.perf_counter()
+from rci.tasks.highway.vector_env import make_native
+loaded = time.perf_counter()
+envs = make_native(1, "highway-v0")
+envs.reset(seed=0)
+envs.step(envs.action_space.sample())
+print(loaded - began, time.perf_counter() - loaded)
+"""
+
+
+def bench_sim(seconds: float = 1.0) -> Iterator[Row]:
+    """Policy steps per second of highway-v0 (15 Hz frames, 1 Hz policy) against highway-env.
+
+    seconds: how long each round of each measurement takes.
+    """
+    from rci.tasks.highway.parity import Case, compare, gentle
+
+    for vehicles in VEHICLES:
+        config = {"action": {"type": "ContinuousAction"}, "vehicles_count": vehicles}
+        reference = _original_runner(config)
+        runners = {
+            (batch, threads): _batched_runner(config, batch, threads)
+            for batch in BATCHES
+            for threads in ((1,) if batch == 1 else (1, 2))
+        }
+        best = dict.fromkeys(runners, 0.0)
+        original = 0.0
+        for _ in range(ROUNDS):
+            original = max(original, steps_per_second(reference, seconds))
+            for setting, runner in runners.items():
+                best[setting] = max(best[setting], steps_per_second(runner, seconds / 2))
+        parity = compare(Case("bench", {**config, "duration": 20}, gentle), range(2)).largest
+        for (batch, threads), value in best.items():
+            yield {
+                "name": "highway-v0",
+                "config": {"vehicles": vehicles, "batch": batch, "threads": threads},
+                "value": value,
+                "unit": "steps/s",
+                "reference": original,
+                "ratio": value / original,
+                "parity_max_abs": parity,
+            }
+    yield warm_start()
+
+
+def warm_start() -> Row:
+    """Seconds from having imported numba to the first step, with the machine code on disk."""
+    command = [sys.executable, "-W", "ignore", "-c", WARM_START]
+    subprocess.run(command, check=True, capture_output=True)  # compiles, unless that was done before
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return {
+        "name": "highway-v0 warm start",
+        "config": {"import_seconds": float(found[0])},
+        "value": float(found[1]),
+        "unit": "s",
+    }
+
+
+def steps_per_second(run: Callable[[], int], seconds: float) -> float:
+    """How many steps `run` does in a second, over at least `seconds`. run() -> steps done."""
+    began, done = time.perf_counter(), 0
+    while (spent := time.perf_counter() - began) < seconds:
+        done += run()
+    return done / spent
+
+
+def _actions(rng: np.random.Generator, worlds: int) -> np.ndarray:
+    """Throttle at will and steer a little, so that egos stay among the traffic."""
+    return (rng.uniform(-1, 1, (worlds, 2)) * [1.0, 0.05]).astype(np.float32)
+
+
+def _original_runner(config: dict[str, Any]) -> Callable[[], int]:
+    from rci.tasks.highway.original import make_original
+
+    env, rng = make_original(**config), np.random.default_rng(0)
+    env.reset(seed=0)
+
+    def run() -> int:
+        _, _, terminated, truncated, _ = env.step(_actions(rng, 1)[0])
+        if terminated or truncated:
+            env.reset()
+        return 1
+
+    return run
+
+
+def _batched_runner(config: dict[str, Any], worlds: int, threads: int) -> Callable[[], int]:
+    from rci.tasks.highway.vector_env import make_native
+
+    envs, rng = make_native(worlds, "highway-v0", threads=threads, **config), np.random.default_rng(0)
+    envs.reset(seed=0)
+    envs.step(_actions(rng, worlds))  # loads the machine code
+
+    def run() -> int:
+        envs.step(_actions(rng, worlds))
+        return worlds
+
+    return run

@@ -1,0 +1,125 @@
+"""Three tasks on one highway: drive fast, and keep your distance without ever being told what that is.
+
+Unsafe is a car within 0.2 in normalised coordinates (x divided by 200 m, y by 4 m a lane): about 40 m ahead in one's
+own lane. A reset that is unsafe already is drawn again. `highway-paper-literal` pays for speed off the road as well;
+`highway-two` has leaving the road as a second kind of danger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.record import Array
+from rci.tasks.base import BatchedEnv, Task, uniform_actions
+from rci.tasks.highway.layout import LANE_WIDTH
+from rci.tasks.highway.scene import draw_scene, probe
+
+LANES = 4
+SAFE_DISTANCE = 0.2  # normalised
+OUT_OF_SIGHT = 1.0  # normalised: 200 m, where cars are no longer seen
+PRESENCE, PLACE = 0, slice(1, 3)  # features of a row
+CONFIG: dict[str, Any] = {
+    "observation": {
+        "type": "Kinematics",
+        "vehicles_count": 5,
+        "features": ["presence", "x", "y", "vx", "vy", "cos_h", "sin_h"],
+    },
+    "action": {"type": "ContinuousAction"},
+    "lanes_count": LANES,
+    "vehicles_count": 20,
+    "simulation_frequency": 15,  # Hz
+    "policy_frequency": 5,  # Hz
+    "duration": 19.9,  # s: 100 steps. The clock adds up 0.2 s and stands at 19.99... then; 20 would allow one more
+    "collision_reward": 0,
+    "right_lane_reward": 0,
+    "high_speed_reward": 1,
+    "reward_speed_range": [20, 30],  # m/s
+    "normalize_reward": False,
+}
+OBS_SHAPE = (5, 7)
+
+
+def nearest_distance(obs: Array) -> Array:
+    """Normalised distance to the nearest car in sight, at most 1."""
+    others = np.asarray(obs)[..., 1:, :]
+    distance = np.sqrt((others[..., PLACE].astype(np.float64) ** 2).sum(-1))
+    return np.where(others[..., PRESENCE] > 0, distance, OUT_OF_SIGHT).min(-1).clip(max=OUT_OF_SIGHT)
+
+
+def too_close(obs: Array) -> Array:
+    """Some car in sight is within the safe distance."""
+    return nearest_distance(obs) <= SAFE_DISTANCE
+
+
+def off_road(obs: Array) -> Array:
+    """The ego's centre is beyond the outermost lanes."""
+    y = np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * (LANE_WIDTH * LANES)
+    return (y < -LANE_WIDTH / 2) | (y > LANE_WIDTH * (LANES - 0.5))
+
+
+def either(obs: Array) -> Array:
+    """Too close, or off the road."""
+    return too_close(obs) | off_road(obs)
+
+
+def task_config(name: str, fixed: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The task's configuration with changes; not of what its rule is written for."""
+    for key in fixed:
+        if key in given:
+            raise RciError(
+                f"{key} is part of what the task {name!r} is, and its rule is written for it; "
+                "make_vec('highway-v0', ...) is free of both."
+            )
+    return {**CONFIG, **given}
+
+
+def _make_vec(
+    name: str, change: Mapping[str, Any], fixed: tuple[str, ...], num_envs: int, **config: Any
+) -> BatchedEnv:
+    from rci.tasks.highway.vector_env import make_highway  # numba is loaded when a world is made, not before
+
+    own = {key: config.pop(key) for key in ("autoreset_mode", "threads") if key in config}
+    return make_highway(num_envs, task_config(name, fixed, config), **own, **change)
+
+
+def _make(name: str, change: Mapping[str, Any], fixed: tuple[str, ...], **config: Any) -> gymnasium.Env:
+    from rci.tasks.highway.original import make_original
+    from rci.tasks.highway.settings import complete
+
+    complete(full := task_config(name, fixed, config))  # the same mistakes are refused as in the batched one
+    return make_original(**change, **full)
+
+
+def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = False, **more: Any) -> Task:
+    change = {"refuse": unsafe, "off_road_pays": off_road_pays}
+    fixed = ("observation", "action", *(["lanes_count"] if "channels" in more else []))
+    return Task(
+        name=name,
+        obs_shape=OBS_SHAPE,
+        make_vec=partial(_make_vec, name, change, fixed),
+        make=partial(_make, name, change, fixed),
+        unsafe=unsafe,
+        distance=nearest_distance,
+        danger_distance=SAFE_DISTANCE,
+        behaviours={"random": uniform_actions(2)},
+        recipes={"ppo": {"ppo": 1.0}, "random": {"random": 1.0}, "mixed": {"ppo": 0.5, "random": 0.5}},
+        scene=draw_scene,
+        probe=probe,
+        **more,
+    )
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        _task("highway", too_close),
+        _task("highway-paper-literal", too_close, off_road_pays=True),
+        _task("highway-two", either, channels={"proximity": too_close, "road": off_road}),
+    )
+}

@@ -1,0 +1,76 @@
+"""highway-v0 as a batched Gymnasium environment, bit for bit what highway-env computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from rci.data.record import Array
+from rci.tasks.base import BatchedEnv
+from rci.tasks.highway import settings
+from rci.tasks.highway.drawing import draw_frame
+from rci.tasks.highway.simulator import HighwaySimulator
+
+DEFAULTS = {"highway-v0": settings.DEFAULTS, "highway-fast-v0": settings.FAST_DEFAULTS}
+
+
+class HighwayVectorEnv(BatchedEnv):
+    """Many highways at once. Besides Gymnasium's interface: `config`, `state`, `set_state` and `render`."""
+
+    simulator: HighwaySimulator
+
+    @property
+    def config(self) -> settings.Config:
+        """The whole configuration, under highway-env's names."""
+        return self.simulator.config
+
+    def state(self) -> dict[str, Array]:
+        """A copy of everything that the future depends on, by name; cars as [worlds, cars], the ego first."""
+        return {**self.simulator.state(), "ended": self._ended.copy(), "begun": self._begun.copy()}
+
+    def set_state(self, state: Mapping[str, Array]) -> Array:
+        """Continue from a state that `state` gave, perhaps edited; the observations there.
+
+        An edited heading needs its `cos` and `sin`, and a car that was moved its `lane`.
+        """
+        rest = dict(state)
+        ended, begun = rest.pop("ended", self._ended), rest.pop("begun", self._begun)
+        self.simulator.set_state(rest)
+        self._ended, self._begun = ended.astype(bool), begun.astype(bool)
+        return self.simulator.observe()
+
+    def render(self) -> tuple[Array, ...]:
+        """One RGB picture [height, width, 3] of each world, uint8, drawn from the arrays."""
+        state = self.simulator.state()
+        return tuple(
+            draw_frame({name: state[name][w] for name in ("x", "y", "cos", "sin", "crashed")}, self.config)
+            for w in range(self.num_envs)
+        )
+
+
+def make_highway(
+    num_envs: int,
+    config: Mapping[str, Any],
+    name: str = "highway-v0",
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    threads: int | None = None,
+    refuse: Callable[[Array], Array] | None = None,
+    off_road_pays: bool = False,
+) -> HighwayVectorEnv:
+    """`num_envs` worlds of highway-v0 or highway-fast-v0, perhaps with a task's two changes."""
+    chosen = settings.complete(config, DEFAULTS[name])
+    simulator = HighwaySimulator(num_envs, chosen, threads, name == "highway-fast-v0", refuse, off_road_pays)
+    return HighwayVectorEnv(simulator, num_envs, autoreset_mode)
+
+
+def make_native(
+    num_envs: int,
+    name: str,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    threads: int | None = None,
+    **config: Any,
+) -> HighwayVectorEnv:
+    """The plain environment. config: highway-env's own keys."""
+    return make_highway(num_envs, config, name, autoreset_mode, threads)
