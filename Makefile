@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: run test check format setup clean
 
 run: $(READY)
-	$(BIN)/rci run point --preset quick --out runs/point-quick
+	$(BIN)/rci run highway --preset quick --out runs/highway-quick
 
 test: $(READY)
 	$(BIN)/python -m pytest

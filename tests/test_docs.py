@@ -262,9 +262,21 @@ def test_an_equation_its_function_and_its_test_exist(row):
     tests = functions(TESTS / test_file)
     assert test in tests
     # the test is of this function: it uses the function, or for a nested one the function around it
-    used = {node.id for node in ast.walk(tests[test]) if isinstance(node, ast.Name)}
-    used |= {node.attr for node in ast.walk(tests[test]) if isinstance(node, ast.Attribute)}
+    used = names_used(test, tests)
     assert used & {function.split(".")[0], function.split(".")[-1]}
+
+
+def names_used(start: str, known: dict[str, ast.AST]) -> set[str]:
+    """The names in a function, and in the functions of the same file that it calls."""
+    used: set[str] = set()
+    waiting = {start}
+    while waiting:
+        for node in ast.walk(known[waiting.pop()]):
+            name = getattr(node, "id", None) or getattr(node, "attr", None)
+            if name and name not in used:
+                used.add(name)
+                waiting |= {name} & set(known)
+    return used
 
 
 COMPLETE = ["learning/losses.py", "learning/budget.py", "redistribution/conserve.py"]

@@ -60,7 +60,15 @@ def road(*cars: tuple[float, float, float], heading: dict[int, float] | None = N
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(3.0, 3.0), (0.010001, 0.010001), (0.01, 0.01), (0.0, 0.01), (-0.0, 0.01), (-0.003, -0.01), (-7.0, -7.0)],
+    [
+        (3.0, 3.0),
+        (0.010001, 0.010001),
+        (0.01, 0.01),
+        (0.0, 0.01),
+        (-0.0, 0.01),
+        (-0.003, -0.01),
+        (-7.0, -7.0),
+    ],
 )
 def test_divisors_are_kept_from_zero(value: float, expected: float) -> None:
     assert traffic.not_zero(value) == expected
@@ -265,7 +273,9 @@ def test_nearest_lane_is_the_first_minimum() -> None:
     rng = np.random.default_rng(3)
     for _ in range(3000):
         x = float(rng.choice([-50.0, 70.0, 3000.0, 10_050.0]))
-        border = 2.0 + 4 * rng.integers(-1, 4) + rng.choice([0.0, 1e-16, 1e-13, 1e-6, 1e-3, 0.3]) * rng.normal()
+        border = (
+            2.0 + 4 * rng.integers(-1, 4) + rng.choice([0.0, 1e-16, 1e-13, 1e-6, 1e-3, 0.3]) * rng.normal()
+        )
         heading = float(rng.normal())
         cost = [
             abs(border - 4 * lane) + max(x - 10_000, 0) + max(0 - x, 0) + abs(traffic.wrap(heading))
@@ -280,7 +290,14 @@ def test_one_lane_is_always_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("x", "y", "expected"),
-    [(0, 12, True), (0, 12.001, False), (-0.001, 4, False), (10_004.9, 4, True), (10_005, 4, False), (9, -4, True)],
+    [
+        (0, 12, True),
+        (0, 12.001, False),
+        (-0.001, 4, False),
+        (10_004.9, 4, True),
+        (10_005, 4, False),
+        (9, -4, True),
+    ],
 )
 def test_a_lane_is_reachable_within_8_metres(x: float, y: float, expected: bool) -> None:
     car, _ = road((x, y, 20.0))
@@ -353,10 +370,25 @@ def test_thinking_in_vain_takes_time_as_well() -> None:
 
 @pytest.mark.parametrize(
     ("lane", "lanes", "blocked", "target"),
-    [(1, 4, (), 2), (1, 4, (2,), 0), (3, 4, (), 2), (0, 4, (), 1), (0, 1, (), 0), (1, 2, (), 0), (1, 4, (0, 2), 1)],
+    [
+        (1, 4, (), 2),
+        (1, 4, (2,), 0),
+        (3, 4, (), 2),
+        (0, 4, (), 1),
+        (0, 1, (), 0),
+        (1, 2, (), 0),
+        (1, 4, (0, 2), 1),
+    ],
 )
-def test_of_two_good_lanes_the_right_one_wins(lane: int, lanes: int, blocked: tuple[int, ...], target: int) -> None:
-    cars = [(5000, 0, 25), (100, 4 * lane, 20), (150, 4 * lane, 20), *((130, 4 * other, 20) for other in blocked)]
+def test_of_two_good_lanes_the_right_one_wins(
+    lane: int, lanes: int, blocked: tuple[int, ...], target: int
+) -> None:
+    cars = [
+        (5000, 0, 25),
+        (100, 4 * lane, 20),
+        (150, 4 * lane, 20),
+        *((130, 4 * other, 20) for other in blocked),
+    ]
     car, tag = road(*cars)
     car[TIMER] = 2.0
     traffic.choose_lane(car, tag, 1, lanes, 1)
@@ -392,7 +424,9 @@ def test_cars_before_the_road_begins_do_not_change_lanes() -> None:
         (30, 0, 1, True),
     ],
 )
-def test_a_lane_change_is_given_up_for_somebody_ahead(ahead: float, lane: int, target: int, abort: bool) -> None:
+def test_a_lane_change_is_given_up_for_somebody_ahead(
+    ahead: float, lane: int, target: int, abort: bool
+) -> None:
     car, tag = road((5000, 12, 25), (100, 0, 20), (100 + ahead, 4 * lane, 20))
     tag[TARGET_LANE, 1:] = 1, target
     car[TIMER, 1] = 5.0
@@ -604,7 +638,9 @@ def test_corners() -> None:
     assert (collision.centre(box, 0), collision.centre(box, 1)) == (10.0, 4.0)
     assert collision.projection(box, 0, 1.0, 0.0) == (7.5, 12.5)
     assert collision.projection(box, 0, 0.0, -1.0) == (-5.0, -3.0)
-    assert collision.projection(box, 0, 0.6, 0.8) == pytest.approx((7.5 * 0.6 + 3 * 0.8, 12.5 * 0.6 + 5 * 0.8))
+    assert collision.projection(box, 0, 0.6, 0.8) == pytest.approx(
+        (7.5 * 0.6 + 3 * 0.8, 12.5 * 0.6 + 5 * 0.8)
+    )
 
 
 @pytest.mark.parametrize(
@@ -757,7 +793,9 @@ def random_pairs(rng: np.random.Generator, pairs: int, borderline: bool):
     """Pairs of cars near each other; borderline: within some 1e-5 m of where the cheap proof changes its mind."""
     car = np.zeros((len(CAR_FIELDS), 2 * pairs))
     straight = rng.random(2 * pairs) < 0.3
-    car[HEADING] = np.where(straight, rng.integers(-2, 3, 2 * pairs) * np.pi / 2, rng.uniform(-4, 4, 2 * pairs))
+    car[HEADING] = np.where(
+        straight, rng.integers(-2, 3, 2 * pairs) * np.pi / 2, rng.uniform(-4, 4, 2 * pairs)
+    )
     car[HEADING] *= rng.choice([1.0, 0.02], 2 * pairs)
     car[COS], car[SIN] = np.cos(car[HEADING]), np.sin(car[HEADING])
     car[SPEED] = rng.choice([-1.0, 0.0, 1.0, 1.0, 1.0], 2 * pairs) * rng.uniform(0, 45, 2 * pairs)
@@ -806,9 +844,7 @@ def test_separating_axes_as_in_highway_env() -> None:
     car, dt = random_pairs(np.random.default_rng(5), 600, False)
     kinds = set()
     for k in range(600):
-        pair = [
-            Vehicle(None, car[[X, Y], i], car[HEADING, i], car[SPEED, i]) for i in (2 * k, 2 * k + 1)
-        ]
+        pair = [Vehicle(None, car[[X, Y], i], car[HEADING, i], car[SPEED, i]) for i in (2 * k, 2 * k + 1)]
         meets, will_meet, push = are_polygons_intersecting(
             pair[0].polygon(), pair[1].polygon(), pair[0].velocity * dt[k], pair[1].velocity * dt[k]
         )
@@ -1016,7 +1052,9 @@ def test_the_other_terms() -> None:
 )
 def test_the_reward(terms, normalised: bool, off_road_pays: bool, expected: float) -> None:
     weights = np.array([-1.0, 0.1, 0.4])
-    assert observation.reward(np.array(terms, float), weights, normalised, off_road_pays) == pytest.approx(expected)
+    assert observation.reward(np.array(terms, float), weights, normalised, off_road_pays) == pytest.approx(
+        expected
+    )
 
 
 # The beginning of an episode
@@ -1045,14 +1083,14 @@ def test_draws_in_highway_envs_order(lanes: int, initial: int) -> None:
     lane = rng.choice(lanes) if initial < 0 else initial
     offset = 2 * 37 * crowding
     x = 3 * offset + offset * rng.uniform(0.9, 1.1)
-    assert car[[X, Y, SPEED, TARGET_SPEED], 0] == pytest.approx([x, 4 * lane, 25, 7], rel=1e-14)
+    assert car[[X, Y, SPEED, TARGET_SPEED], 0].tolist() == [x, 4 * lane, 25, 7]  # every bit
     for i in range(1, 4):
         reset.draw_traffic(stream, car, tag, i, lanes, 0.5, crowding)
         lane, speed = rng.choice(lanes), rng.uniform(21, 24)
         x += 0.5 * (12 + speed) * crowding * rng.uniform(0.9, 1.1)
         timer, exponent = (x + 4 * lane) * math.pi % 1, rng.uniform(3.5, 4.5)
         expected = [x, 4 * lane, speed, speed, exponent, timer]
-        assert car[[X, Y, SPEED, TARGET_SPEED, EXPONENT, TIMER], i] == pytest.approx(expected, rel=1e-9)
+        assert car[[X, Y, SPEED, TARGET_SPEED, EXPONENT, TIMER], i].tolist() == expected
         assert tag[[LANE, TARGET_LANE], i].tolist() == [lane, lane]
 
 
@@ -1061,7 +1099,16 @@ def test_draws_in_highway_envs_order(lanes: int, initial: int) -> None:
 
 @pytest.mark.parametrize(
     ("speed", "index"),
-    [(19, 0), (22.4, 0), (22.6, 1), (22.5, 0), (27.5, 2), (28, 2), (99, 2), (-9, 0)],  # halves go to the even one
+    [
+        (19, 0),
+        (22.4, 0),
+        (22.6, 1),
+        (22.5, 0),
+        (27.5, 2),
+        (28, 2),
+        (99, 2),
+        (-9, 0),
+    ],  # halves go to the even one
 )
 def test_nearest_target_speed(speed: float, index: int) -> None:
     assert worlds.nearest_speed(float(speed), np.array([20.0, 25.0, 30.0])) == index

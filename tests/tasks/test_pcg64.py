@@ -133,7 +133,9 @@ def test_halves_wait_while_whole_draws_pass() -> None:
     kinds, counts = chooser.random(DRAWS) < 0.4, chooser.choice([1, 2, 3, 4, 6, REJECTING], DRAWS)
     stream, out, rng = new_stream(5), np.zeros(DRAWS), numpys(5)
     fill_mixed(stream, kinds, counts, out)
-    expected = [rng.integers(count) if whole else rng.uniform(3.5, 4.5) for whole, count in zip(kinds, counts)]
+    expected = [
+        rng.integers(count) if whole else rng.uniform(3.5, 4.5) for whole, count in zip(kinds, counts)
+    ]
     assert out.tolist() == expected
     assert np.array_equal(stream[:5], pack(rng.bit_generator.state)[:5])
 

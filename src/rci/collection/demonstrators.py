@@ -23,9 +23,7 @@ from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.keys import stage_key
 from rci.tasks import get, make_vec
 from rci.tasks.base import BehaviourPolicy
-from rci.tasks.rollout import episode_seeds
-
-TRAINING = 3  # a purpose of episodes, beside those in rci.tasks.rollout
+from rci.tasks.rollout import TRAINING, episode_seeds
 
 
 class Tally(NamedTuple):

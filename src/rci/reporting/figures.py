@@ -146,7 +146,7 @@ def policy_film_pictures(report: ReportInput) -> list[Picture]:
     pictures: list[Picture] = []
     for row, episode in tightest.values():
         unsafe = np.append(False, np.asarray(task.unsafe(episode.obs[1:]), bool))
-        film = film_figures.Film("", episode.obs, span, task.scene, unsafe, _step_seconds(task))
+        film = film_figures.Film("", episode.obs, span, task.scene, unsafe, task.step_seconds)
         moments = np.flatnonzero(unsafe)
         end = f"unsafe at {film.clock(int(moments[0]))}" if len(moments) else "never unsafe"
         told = f"{_named(row).replace(' at', ',')}: return {number(float(episode.reward.sum()))}, {end}"
@@ -175,7 +175,7 @@ def film_pictures(report: ReportInput) -> list[Picture]:
         return []
     labels, seconds, picked = (
         report.labels,
-        _step_seconds(task),
+        task.step_seconds,
         redistribution_figures.sampled_episodes(report),
     )
     names = [name for name in method_looks(report) if name in report.costs]
@@ -353,11 +353,6 @@ def _task(report: ReportInput) -> Any:
 def _danger(task: Any) -> float:
     """The distance at and below which a state is unsafe."""
     return 0.0 if task is None else float(task.danger_distance)
-
-
-def _step_seconds(task: Any) -> float | None:
-    """How long a step takes, where the task's world has a clock."""
-    return getattr(task, "step_seconds", None)
 
 
 def _rollouts(report: ReportInput) -> list[tuple[ResultRow, Episodes]]:

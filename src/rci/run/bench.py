@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 Row = dict[str, Any]
+SIM_ROWS = 16  # that bench_sim gives
+STRICTLY, INSTALLED = "strict", "as installed"
+AFTER_THE_END = 5  # steps that are compared after an episode has ended, in the strict mode
 VEHICLES = (15, 20, 50)
 BATCHES = (1, 64, 1024)
 ROUNDS = 3
@@ -64,6 +67,66 @@ def bench_sim(seconds: float = 1.0) -> Iterator[Row]:
                 "parity_max_abs": parity,
             }
     yield warm_start()
+
+
+def bench_parity(episodes: int) -> Iterator[Row]:
+    """Whole episodes of every kind of configuration in both simulators: bitwise, and as installed."""
+    from rci.tasks.highway.parity import Parity, run_cases, run_strictly
+
+    def row(mode: str, found: Parity) -> Row:
+        counts = {
+            "case": found.case,
+            "episodes": found.episodes,
+            "steps": found.steps,
+            "crashes": found.crashed,
+        }
+        return {
+            "name": f"parity, {mode}",
+            "config": counts,
+            "value": found.bitwise,
+            "unit": "episodes bitwise equal",
+            "parity_max_abs": found.largest,
+            "first_difference": found.first_difference,
+        }
+
+    for found in run_strictly(None, episodes, beyond=AFTER_THE_END):
+        yield row(STRICTLY, found)
+    for found in run_cases(None, episodes, first=0, beyond=0):
+        yield row(INSTALLED, found)
+
+
+def parity_failures(rows: list[Row]) -> list[str]:
+    """What is not as it should be: any bit in the strict mode, more than rounding as installed."""
+    from rci.tasks.highway.parity import TOLERANCE
+
+    return [
+        f"{row['name']}: {row['first_difference']}"
+        for row in rows
+        if (row["name"].endswith(STRICTLY) and row["value"] < row["config"]["episodes"])
+        or row["parity_max_abs"] > TOLERANCE
+    ]
+
+
+def bench_table(rows: list[Row]) -> str:
+    """Rows as a Markdown table, one for each set of columns."""
+    blocks: list[list[str]] = []
+    header = ""
+    for row in rows:
+        cells = {"": row["name"], **row["config"], row["unit"]: row["value"]}
+        cells |= {name: row[name] for name in ("reference", "ratio", "parity_max_abs") if name in row}
+        if (line := " | ".join(cells)) != header:
+            header = line
+            blocks.append([f"| {header} |", "|" + " --- |" * len(cells)])
+        blocks[-1].append("| " + " | ".join(_shown(cell) for cell in cells.values()) + " |")
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    if value and abs(value) < 1e-3:
+        return f"{value:.1e}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def warm_start() -> Row:

@@ -26,6 +26,13 @@ app = typer.Typer(
     help="Safe policies from logs in which somebody only ever pressed STOP.\n\nExample: rci run point --preset quick",
 )
 
+bench = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Speeds against the reference, measured in the same run.\n\nExample: rci bench sim",
+)
+app.add_typer(bench, name="bench")
+
 MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Settings = Annotated[
@@ -292,6 +299,39 @@ def inspect(
     Example: rci inspect runs/point-quick/episodes
     """
     _describe(path, as_json, verify=True)
+
+
+@bench.command()
+def sim(
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Compare whole episodes with highway-env instead of speeds.")
+    ] = False,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each configuration, with --parity.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """The batched highway against highway-env: steps per second, or, with --parity, how equal they are.
+
+    Needs highway-env. --parity ends with exit code 1 if a bit differs in the strict numeric mode, or more than
+    rounding as installed.
+
+    Example: rci bench sim --json
+    """
+    from rci.run.bench import SIM_ROWS, bench_parity, bench_sim, bench_table, parity_failures
+    from rci.run.progress import count
+    from rci.tasks.highway.parity import CASES
+
+    rows = (
+        count(bench_parity(episodes), 2 * len(CASES), "parity")
+        if parity
+        else count(bench_sim(seconds), SIM_ROWS, "speed")
+    )
+    _print_json(rows) if as_json else typer.echo(bench_table(rows))
+    failures = parity_failures(rows) if parity else []
+    for failure in failures:
+        typer.echo(f"rci: {failure}", err=True)
+    if failures:
+        raise typer.Exit(1)
 
 
 def _run(jobs: list[Any], as_json: bool) -> None:

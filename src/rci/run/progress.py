@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rci.run.engine import Report
 from rci.run.jobs import Job
+
+Item = TypeVar("Item")
 
 
 @contextmanager
@@ -40,6 +43,17 @@ def show_progress() -> Iterator[Report]:
                 lines(job, share, seconds)
 
         yield report
+
+
+def count(items: Iterable[Item], total: int, name: str) -> list[Item]:
+    """All items, with a bar while they come."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f} of {task.total:.0f}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        return list(progress.track(items, total=total, description=name))
 
 
 def _print_lines(console: Console) -> Report:

@@ -42,6 +42,7 @@ class Task:
     distance: Callable[[Array], Array]  # obs [..., d] -> distance to the nearest danger [...]
     behaviours: Mapping[str, BehaviourPolicy]
     recipes: Mapping[str, Mapping[str, float]]  # recipe -> share of episodes per behaviour
+    step_seconds: float | None = None  # how long a step lasts, where that means something
     danger_distance: float = 0.0  # the distance at which `unsafe` begins
     channels: Mapping[str, Callable[[Array], Array]] = field(
         default_factory=dict

@@ -106,6 +106,7 @@ def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = Fal
         make=partial(_make, name, change, fixed),
         unsafe=unsafe,
         distance=nearest_distance,
+        step_seconds=1 / CONFIG["policy_frequency"],
         danger_distance=SAFE_DISTANCE,
         behaviours={"random": uniform_actions(2)},
         recipes={"ppo": {"ppo": 1.0}, "random": {"random": 1.0}, "mixed": {"ppo": 0.5, "random": 0.5}},

@@ -1,0 +1,92 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rci.run import bench
+from rci.run.cli import app
+from rci.tasks.highway import parity
+
+SPEED = {
+    "name": "highway-v0",
+    "config": {"vehicles": 15, "batch": 64},
+    "value": 45123.4,
+    "unit": "steps/s",
+    "reference": 22.5,
+    "ratio": 2005.5,
+    "parity_max_abs": 3.1e-13,
+}
+EQUAL = {
+    "name": "parity, strict",
+    "config": {"case": "a", "episodes": 2, "steps": 9, "crashes": 1},
+    "value": 2,
+    "unit": "episodes bitwise equal",
+    "parity_max_abs": 0.0,
+    "first_difference": "",
+}
+
+
+def test_rows_become_a_table_for_each_set_of_columns():
+    table = bench.bench_table([SPEED, SPEED, EQUAL])
+    assert table.split("\n\n")[0].splitlines() == [
+        "|  | vehicles | batch | steps/s | reference | ratio | parity_max_abs |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| highway-v0 | 15 | 64 | 45,123 | 22.5 | 2,006 | 3.1e-13 |",
+        "| highway-v0 | 15 | 64 | 45,123 | 22.5 | 2,006 | 3.1e-13 |",
+    ]
+    assert table.split("\n\n")[1].splitlines()[-1] == "| parity, strict | a | 2 | 9 | 1 | 2 | 0 |"
+
+
+def test_what_is_not_equal_enough_is_a_failure():
+    one_bit = {**EQUAL, "value": 1, "parity_max_abs": 1e-16, "first_difference": "x differs"}
+    rounding = {**one_bit, "name": "parity, as installed"}
+    too_far = {**rounding, "parity_max_abs": 1e-8}
+    assert bench.parity_failures([EQUAL, rounding]) == []
+    assert bench.parity_failures([one_bit]) == ["parity, strict: x differs"]
+    assert bench.parity_failures([too_far]) == ["parity, as installed: x differs"]
+
+
+def test_speed_counts_steps_and_seconds(monkeypatch):
+    now = iter(range(100))  # every look at the clock takes a second
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: float(next(now)))
+    assert bench.steps_per_second(lambda: 30, seconds=3.0) == pytest.approx(60 / 3)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(bench, "VEHICLES", (2,))
+    monkeypatch.setattr(bench, "BATCHES", (1, 3))
+    monkeypatch.setattr(bench, "ROUNDS", 1)
+
+
+def test_the_simulator_is_measured_against_highway_env(small):
+    *speeds, start = bench.bench_sim(seconds=0.02)
+    assert [(row["config"]["batch"], row["config"]["threads"]) for row in speeds] == [(1, 1), (3, 1), (3, 2)]
+    for row in speeds:
+        assert row["ratio"] == row["value"] / row["reference"] > 1
+        assert row["parity_max_abs"] < 1e-9
+    assert start["unit"] == "s"
+    assert 0 < start["value"] < 30
+
+
+def test_the_number_of_rows_is_known():
+    settings = len(bench.BATCHES) * 2 - 1  # a batch of one has one thread
+    assert len(bench.VEHICLES) * settings + 1 == bench.SIM_ROWS
+
+
+def test_the_command_prints_json_and_fails_where_bits_differ(monkeypatch):
+    def differ(names, episodes, first=0, beyond=0):
+        yield parity.Parity("a", episodes, 5, 0, episodes - 1, {"x": 1e-17}, "a, seed 0, step 1: x differs")
+
+    monkeypatch.setattr(parity, "run_strictly", differ)
+    monkeypatch.setattr(parity, "run_cases", differ)
+    result = CliRunner().invoke(app, ["bench", "sim", "--parity", "--episodes", "3", "--json"])
+    rows = json.loads(result.stdout)
+    assert [row["value"] for row in rows] == [2, 2]
+    assert result.exit_code == 1
+    assert result.stderr.count("x differs") == 1  # as installed, so little is rounding
+
+
+@pytest.mark.parametrize("flags", [["--episodes", "0"], ["--seconds", "0"], ["--speed"]])
+def test_wrong_options_are_refused(flags):
+    assert CliRunner().invoke(app, ["bench", "sim", *flags]).exit_code == 2
