@@ -268,9 +268,6 @@ def test_mistakes_are_refused_by_name(named: str, config: dict) -> None:
         complete(config)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: settings._check fails on these with errors of Python's own, or not at all"
-)
 @pytest.mark.parametrize(
     ("named", "config"),
     [
@@ -289,9 +286,6 @@ def test_values_of_a_wrong_kind_are_refused_by_name(named: str, config: dict) ->
         complete(config)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="bug: `array or default` in settings._check_action is numpy's ambiguous truth"
-)
 @pytest.mark.parametrize(
     ("array", "plain"),
     [
@@ -308,7 +302,6 @@ def test_arrays_are_as_good_as_lists(array: dict, plain: dict) -> None:
         assert np.array_equal(getattr(ours, name), getattr(same, name)), name
 
 
-@pytest.mark.xfail(strict=True, reason="bug: settings.merge hands out the module's own lists")
 def test_defaults_are_not_shared() -> None:
     """Whoever changes the configuration of one environment changes no other's."""
     chosen = complete({"action": CONTINUOUS})

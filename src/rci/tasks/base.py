@@ -186,8 +186,12 @@ def reset_mask(options: dict[str, Any] | None, worlds: int) -> Array:
 
 def check_seeds(seed: int | Sequence[int | None], worlds: int) -> list[int | None]:
     """One seed per world; a single number stands for itself and those after it."""
-    single = isinstance(seed, int | np.integer)
-    seeds: list[int | None] = [int(seed) + i for i in range(worlds)] if single else list(seed)  # type: ignore[arg-type]
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seeds: list[Any] = [int(seed) + i for i in range(worlds)]
+    elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
+        seeds = list(seed)
+    else:
+        raise RciError(f"a seed must be a whole number or one for each environment, got {seed!r}.")
     if len(seeds) != worlds:
         raise RciError(f"reset needs one seed for each of {worlds} environments, got {len(seeds)}.")
     for i, value in enumerate(seeds):

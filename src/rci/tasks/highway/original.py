@@ -10,6 +10,7 @@ import gymnasium
 
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.tasks.highway.layout import MOST_DRAWS, no_safe_start
 
 
 def make_original(
@@ -44,15 +45,21 @@ class SafeStart(gymnasium.Wrapper):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        while self.refuse(obs):
+        for _ in range(MOST_DRAWS):
+            if not self.refuse(obs):
+                return obs, info
             obs, info = self.env.reset(options=options)
-        return obs, info
+        raise no_safe_start()
 
 
 class OffRoadPays(gymnasium.Wrapper):
-    """The speed term alone, whether the ego is on the road or not."""
+    """highway-env's reward without the factor that makes it 0 off the road."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, _, terminated, truncated, info = self.env.step(action)
-        weight = self.env.unwrapped.config["high_speed_reward"]  # type: ignore[attr-defined]
-        return obs, weight * info["rewards"]["high_speed_reward"], terminated, truncated, info
+        config = self.env.unwrapped.config  # type: ignore[attr-defined]
+        reward = sum(config.get(name, 0) * term for name, term in info["rewards"].items())
+        if config["normalize_reward"]:
+            best = config["high_speed_reward"] + config["right_lane_reward"]
+            reward = (reward - config["collision_reward"]) / (best - config["collision_reward"])
+        return obs, reward, terminated, truncated, info

@@ -21,6 +21,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.tasks.highway.layout import LANE
 from rci.tasks.highway.original import make_original
 from rci.tasks.highway.task import CONFIG as TASK_CONFIG
 from rci.tasks.highway.vector_env import HighwayVectorEnv, make_native
@@ -185,7 +186,7 @@ def _episode(
     mine: dict[str, Any] = {"obs": mine_obs[0], **_infos(mine_info)}
     theirs: dict[str, Any] = {"obs": obs, **_infos(info)}
     while True:
-        mine.update({name: value[0] for name, value in batched.state().items()})
+        mine.update(batched_state(batched))
         theirs.update(original_state(original.unwrapped))
         if not _agree(theirs, mine, result, f"{case.name}, seed {seed}, step {step}"):
             identical = False
@@ -212,6 +213,14 @@ def _episode(
             result.crashed += bool(theirs["info crashed"])
         ended = ended or terminated or truncated
     return identical
+
+
+def batched_state(envs: HighwayVectorEnv) -> dict[str, Any]:
+    """The only world's state, and its lanes."""
+    return {
+        **{name: value[0] for name, value in envs.state().items()},
+        "lane": envs.simulator.worlds.tag[0, LANE],
+    }
 
 
 def original_state(env: Any) -> dict[str, Any]:

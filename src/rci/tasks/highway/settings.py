@@ -96,14 +96,23 @@ FIXED_ACTION: dict[str, tuple[Any, ...]] = {"dynamical": (False,)}
 
 def complete(config: Mapping[str, Any], defaults: Mapping[str, Any] = DEFAULTS) -> Config:
     """The whole configuration, checked. `observation` and `action` are replaced whole, as in highway-env."""
-    chosen = merge(config, defaults, FIXED, "highway-env's config")
+    chosen = merge(plain(config), plain(defaults), FIXED, "highway-env's config")
     observation = chosen["observation"]
     kind = _type_of(observation, "observation", ["Kinematics"])
-    chosen["observation"] = merge(observation, OBSERVATION, {}, f"the {kind} observation")
+    chosen["observation"] = merge(observation, plain(OBSERVATION), {}, f"the {kind} observation")
     kind = _type_of(chosen["action"], "action", ACTIONS)
-    chosen["action"] = merge(chosen["action"], ACTIONS[kind], FIXED_ACTION, kind)
+    chosen["action"] = merge(chosen["action"], plain(ACTIONS[kind]), FIXED_ACTION, kind)
     _check(chosen)
     return chosen
+
+
+def plain(value: Any) -> Any:
+    """A copy with lists for arrays and tuples, and Python's numbers for numpy's."""
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def merge(
@@ -112,7 +121,7 @@ def merge(
     """Defaults under what is given; a key that is in neither table, or a value that is fixed otherwise, is refused."""
     for key, value in given.items():
         if key in fixed:
-            if value not in fixed[key]:
+            if not any(type(value) is type(one) and value == one for one in fixed[key]):
                 allowed = " or ".join(repr(v) for v in fixed[key])
                 raise RciError(
                     f"{key} = {value!r} is not supported by the batched simulator: only {allowed} is."
@@ -232,7 +241,7 @@ def commands(config: Config, action: np.ndarray) -> np.ndarray:
 def _type_of(table: Any, name: str, known: Any) -> str:
     if not isinstance(table, Mapping) or "type" not in table:
         raise RciError(f"{name} must be a table with a type, such as {next(iter(known))!r}, got {table!r}.")
-    if table["type"] not in known:
+    if not isinstance(table["type"], str) or table["type"] not in known:
         raise unknown_name(f"{name} type that is supported", str(table["type"]), known)
     return str(table["type"])
 
@@ -264,8 +273,10 @@ def _check(config: Config) -> None:
         )
     _interval("reward_speed_range", config["reward_speed_range"])
     centre = config["centering_position"]
-    if len(centre) != 2 or not all(np.isfinite(_number("centering_position", c)) for c in centre):
+    if not isinstance(centre, list) or len(centre) != 2:
         raise RciError(f"centering_position must be two shares of the screen, got {centre!r}.")
+    for share in centre:
+        _number("centering_position", share)
     lane = config["initial_lane_id"]
     if lane is not None and not 0 <= _whole("initial_lane_id", lane, 0) < config["lanes_count"]:
         raise RciError(f"initial_lane_id must be 0 to {config['lanes_count'] - 1} or None, got {lane}.")
@@ -279,13 +290,18 @@ def _check_observation(observation: Config) -> None:
     _switches(observation, *names)
     if observation["order"] not in ("sorted", "shuffled"):
         raise unknown_name("order of observed vehicles", str(observation["order"]), ["sorted", "shuffled"])
-    features = observation["features"] = list(observation["features"] or OBSERVATION["features"])
+    features = observation["features"] = observation["features"] or list(OBSERVATION["features"])
+    if not isinstance(features, list):
+        raise RciError(f"features must be a list of names, got {features!r}.")
     for name in features:
         if name not in FEATURES:
             raise unknown_name("feature", str(name), FEATURES)
         if features.count(name) > 1:
             raise RciError(f"the feature {name!r} is named twice.")
-    for name, bounds in (observation["features_range"] or {}).items():
+    ranges = observation["features_range"] or {}
+    if not isinstance(ranges, Mapping):
+        raise RciError(f"features_range must be a table of two numbers by feature, got {ranges!r}.")
+    for name, bounds in ranges.items():
         if name not in FEATURES:
             raise unknown_name("feature with a range", str(name), FEATURES)
         _interval(f"features_range.{name}", bounds)
@@ -296,44 +312,42 @@ def _check_action(action: Config) -> None:
     if not action["longitudinal"] and not action["lateral"]:
         raise RciError("an action must be longitudinal, lateral or both.")
     if action["type"] == "DiscreteMetaAction":
-        speeds = action["target_speeds"] = [
-            _number("target_speeds", v) for v in action["target_speeds"] or [20, 25, 30]
-        ]
-        if len(speeds) < 2 or not (np.diff(speeds) > 0).all():
-            raise RciError(f"target_speeds must be at least two rising speeds, got {speeds}.")
+        speeds = META["target_speeds"] if action["target_speeds"] is None else action["target_speeds"]
+        if not isinstance(speeds, list) or len(speeds) < 2:
+            raise RciError(f"target_speeds must be at least two rising speeds, got {speeds!r}.")
+        action["target_speeds"] = [_number("target_speeds", speed) for speed in speeds]
+        if not (np.diff(action["target_speeds"]) > 0).all():
+            raise RciError(f"target_speeds must be at least two rising speeds, got {speeds!r}.")
         return
     _switches(action, "clip")
     for name in ("acceleration_range", "steering_range"):
-        action[name] = action[name] or CONTINUOUS[name]
+        if action[name] is None:
+            action[name] = list(CONTINUOUS[name])
         _interval(name, action[name])
-    if action["speed_range"]:
+    if action["speed_range"] is not None:
         _interval("speed_range", action["speed_range"])
 
 
 def _number(name: str, value: Any) -> float:
-    if (
-        isinstance(value, bool | np.bool_)
-        or not isinstance(value, int | float | np.number)
-        or not np.isfinite(value)
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
         raise RciError(f"{name} must be a finite number, got {value!r}.")
     return float(value)
 
 
 def _whole(name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer) or value < least:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RciError(f"{name} must be a whole number, at least {least}, got {value!r}.")
     return int(value)
 
 
 def _switches(table: Config, *names: str) -> None:
     for name in names:
-        if not isinstance(table[name], bool | np.bool_):
+        if not isinstance(table[name], bool):
             raise RciError(f"{name} must be true or false, got {table[name]!r}.")
 
 
 def _interval(name: str, bounds: Any) -> None:
-    if not isinstance(bounds, Sequence | np.ndarray) or isinstance(bounds, str) or len(bounds) != 2:
+    if not isinstance(bounds, list) or len(bounds) != 2:
         raise RciError(f"{name} must be two numbers, got {bounds!r}.")
     low, high = (_number(name, bound) for bound in bounds)
     if not low < high:

@@ -13,9 +13,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.highway import settings
-from rci.tasks.highway.layout import CAR_FIELDS, CRASHED, REWARD_TERMS, SPEED, TAG_FIELDS
+from rci.tasks.highway.layout import CRASHED, MOST_DRAWS, REWARD_TERMS, SPEED, no_safe_start
 from rci.tasks.highway.pcg64 import new_stream
-from rci.tasks.highway.worlds import allocate, reset_worlds, sort_worlds, state_of, step_worlds
+from rci.tasks.highway.worlds import allocate, reset_worlds, step_worlds
 
 CAR_FRAME = 100e-9  # s that one car takes for one frame, roughly
 WORTH_A_THREAD = 0.5e-3  # s of work below which handing it to a thread costs more than it saves
@@ -55,9 +55,12 @@ class HighwaySimulator:
     def reset(self, index: Array) -> None:
         """Draw new traffic, again and again where the rule refuses it."""
         self._action[index] = 0
-        while len(index):
+        for _ in range(MOST_DRAWS):
             reset_worlds(self.worlds, self.rules, np.asarray(index, np.int64))
             index = index[self.refuse(self.worlds.obs[index])] if self.refuse is not None else index[:0]
+            if not len(index):
+                return
+        raise no_safe_start()
 
     def step(self, action: Array, live: Array) -> tuple[Array, Array, Array]:
         """One policy step, on as many threads as it is worth."""
@@ -88,45 +91,13 @@ class HighwaySimulator:
             "rewards": terms,
         }
 
-    def state(self) -> dict[str, Array]:
-        """A copy of everything that the future depends on."""
-        return state_of(self.worlds)
-
-    def set_state(self, state: dict[str, Array]) -> None:
-        """Continue from a state; all of it is checked before anything is changed."""
-        current = self.state()
-        if set(state) != set(current):
-            wrong = sorted(set(state) ^ set(current))
-            raise RciError(
-                f"a state has the entries {', '.join(current)}; {wrong[0]!r} is missing or unknown."
-            )
-        for name, value in current.items():
-            given = np.asarray(state[name])
-            if given.shape != value.shape:
-                raise RciError(f"state[{name!r}] must have shape {value.shape}, got {given.shape}.")
-            if given.dtype.kind not in "fiub" or not np.isfinite(given.astype(np.float64)).all():
-                raise RciError(f"state[{name!r}] must be finite numbers.")
-        for name in ("lane", "target_lane"):
-            lanes = np.asarray(state[name])
-            if lanes.min() < 0 or lanes.max() >= self.rules.lanes:
-                raise RciError(f"state[{name!r}] must be 0 to {self.rules.lanes - 1}.")
-        for name in ("order", "rank"):
-            if not np.array_equal(np.sort(state[name], 1), np.sort(current[name], 1)):
-                raise RciError(f"state[{name!r}] must be an order of the cars.")
-        for k, name in enumerate(CAR_FIELDS):
-            self.worlds.car[:, k] = state[name]
-        for k, name in enumerate(TAG_FIELDS):
-            self.worlds.tag[:, k] = state[name]
-        self.worlds.stream[:], self.worlds.clock[:] = state["stream"], state["clock"]
-        sort_worlds(self.worlds, self.rules)
-
 
 def work_shares(worlds: int, car_frames: int, threads: int | None) -> list[tuple[int, int]]:
     """Which worlds each thread steps. None: as many threads as there are free cores and the work is worth."""
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threads = max(1, min(cores, int(worlds * car_frames * CAR_FRAME / WORTH_A_THREAD)))
-    elif threads < 1:
-        raise RciError(f"threads must be at least 1, got {threads}.")
+    elif isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise RciError(f"threads must be a whole number, at least 1, got {threads!r}.")
     borders = np.linspace(0, worlds, min(threads, worlds) + 1).astype(int)
     return [(int(first), int(last)) for first, last in pairwise(borders)]

@@ -11,7 +11,9 @@ from rci.data.record import Array
 from rci.tasks.base import BatchedEnv
 from rci.tasks.highway import settings
 from rci.tasks.highway.drawing import draw_frame
+from rci.tasks.highway.layout import CRASHED
 from rci.tasks.highway.simulator import HighwaySimulator
+from rci.tasks.highway.state import State, checked_state, read_state, write_state
 
 DEFAULTS = {"highway-v0": settings.DEFAULTS, "highway-fast-v0": settings.FAST_DEFAULTS}
 
@@ -26,27 +28,25 @@ class HighwayVectorEnv(BatchedEnv):
         """The whole configuration, under highway-env's names."""
         return self.simulator.config
 
-    def state(self) -> dict[str, Array]:
+    def state(self) -> State:
         """A copy of everything that the future depends on, by name; cars as [worlds, cars], the ego first."""
-        return {**self.simulator.state(), "ended": self._ended.copy(), "begun": self._begun.copy()}
+        return {**read_state(self.simulator.worlds), "ended": self._ended.copy(), "begun": self._begun.copy()}
 
     def set_state(self, state: Mapping[str, Array]) -> Array:
         """Continue from a state that `state` gave, perhaps edited; the observations there.
 
-        An edited heading needs its `cos` and `sin`, and a car that was moved its `lane`.
+        All of it is checked before anything is changed.
         """
-        rest = dict(state)
-        ended, begun = rest.pop("ended", self._ended), rest.pop("begun", self._begun)
-        self.simulator.set_state(rest)
-        self._ended, self._begun = ended.astype(bool), begun.astype(bool)
+        checked = checked_state(state, self.state(), self.simulator.rules.lanes)
+        write_state(self.simulator.worlds, self.simulator.rules, checked)
+        self._ended, self._begun = checked["ended"], checked["begun"]
         return self.simulator.observe()
 
     def render(self) -> tuple[Array, ...]:
         """One RGB picture [height, width, 3] of each world, uint8, drawn from the arrays."""
-        state = self.simulator.state()
+        worlds = self.simulator.worlds
         return tuple(
-            draw_frame({name: state[name][w] for name in ("x", "y", "cos", "sin", "crashed")}, self.config)
-            for w in range(self.num_envs)
+            draw_frame(car, tag[CRASHED] != 0, self.config) for car, tag in zip(worlds.car, worlds.tag)
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,18 +13,33 @@ from rci.tasks.highway.compiled import equation, kernel
 from rci.tasks.highway.layout import (
     ACCELERATION,
     CAR_FIELDS,
+    COS,
     CRASHED,
+    HEADING,
+    LANE,
+    ORDER,
     REWARD_TERMS,
+    SIN,
     SPEED,
     STEERING,
     TAG_FIELDS,
     TARGET_LANE,
     TARGET_SPEED,
+    X,
+    Y,
 )
 from rci.tasks.highway.observation import observe, reward, reward_terms
 from rci.tasks.highway.pcg64 import STREAM_SIZE
 from rci.tasks.highway.reset import draw_ego, draw_traffic
-from rci.tasks.highway.traffic import clip, drive, follow_targets, is_reachable, move_all, sort_along_road
+from rci.tasks.highway.traffic import (
+    clip,
+    drive,
+    follow_targets,
+    is_reachable,
+    move_all,
+    nearest_lane,
+    sort_along_road,
+)
 
 FASTER, SLOWER, LANE_RIGHT, LANE_LEFT, IDLE = 0, 1, 2, 3, 4  # meta-actions
 
@@ -175,15 +191,14 @@ def reset_worlds(worlds, rules, index):
 
 
 @kernel
-def sort_worlds(worlds, rules):
-    """Put the cars of every world in order and look anew, after somebody has moved them by hand."""
+def restore_worlds(worlds, rules):
+    """Work out anew what follows from places and headings: directions, lanes, the order along the road."""
     for w in range(len(worlds.clock)):
-        sort_along_road(worlds.car[w], worlds.tag[w])
+        car, tag = worlds.car[w], worlds.tag[w]
+        for i in range(car.shape[1]):
+            heading = car[HEADING, i]
+            car[COS, i], car[SIN, i] = math.cos(heading), math.sin(heading)
+            tag[LANE, i] = nearest_lane(car[X, i], car[Y, i], heading, rules.lanes)
+            tag[ORDER, i] = i
+        sort_along_road(car, tag)
         look(worlds, rules, w)
-
-
-def state_of(worlds: Worlds) -> dict[str, Any]:
-    """A copy of everything that the future depends on, by name: [worlds, cars], streams and clocks."""
-    cars = {name: worlds.car[:, k].copy() for k, name in enumerate(CAR_FIELDS)}
-    tags = {name: worlds.tag[:, k].copy() for k, name in enumerate(TAG_FIELDS)}
-    return {**cars, **tags, "stream": worlds.stream.copy(), "clock": worlds.clock.copy()}
