@@ -119,7 +119,7 @@ def test_a_saved_policy_acts_the_same(method, probe, tmp_path):
     assert policy.act(obs[0]).shape == (1,)
     assert policy.act(obs[0]) == pytest.approx(policy.act(obs)[0], abs=1e-5)
     assert np.abs(policy.act(obs)).max() <= np.abs(episodes.action).max()
-    for bad, message in ((obs[:, :2], "observations of 3 features"), (np.full(3, np.nan), "not finite")):
+    for bad, message in ((obs[:, :2], r"observations of shape \(3,\)"), (np.full(3, np.nan), "not finite")):
         with pytest.raises(RciError, match=message):
             policy.act(bad)
     with pytest.raises(RciError, match="weights only"):

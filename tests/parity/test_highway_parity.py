@@ -66,7 +66,7 @@ def test_the_comparison_notices_a_difference(monkeypatch):
     ],
 )
 def test_resets_are_bitwise_equal_seeded_and_continued(config):
-    original = make_original(**config)
+    original = make_original(config)
     batched = rci.tasks.make_vec("highway-v0", 1, **config)
     for seed in (0, None, None, 12345, None, 2**40):
         obs, _ = original.reset(seed=seed)
@@ -84,7 +84,7 @@ def test_resets_are_bitwise_equal_seeded_and_continued(config):
 @pytest.mark.parametrize("action", [CONTINUOUS, {"type": "DiscreteMetaAction"}])
 def test_autoreset_is_that_of_gymnasiums_vector_environment(mode, action):
     config = {**SHORT, "action": action}
-    theirs = SyncVectorEnv([lambda: make_original(**config)] * 3, autoreset_mode=mode)
+    theirs = SyncVectorEnv([lambda: make_original(config)] * 3, autoreset_mode=mode)
     mine = rci.tasks.make_vec("highway-v0", 3, autoreset_mode=mode, **config)
     assert mine.single_action_space == theirs.single_action_space
     assert mine.single_observation_space == theirs.single_observation_space

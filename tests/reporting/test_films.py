@@ -119,6 +119,8 @@ def report() -> ReportInput:
         (9, 4, [3], [(0, 0), (1, 3), (2, 8), (3, 9)]),
         (9, 4, [6], [(0, 0), (1, 4), (2, 6), (3, 9)]),
         (1, 1, [1], [(0, 0), (1, 1)]),
+        (9, 4, [8], [(0, 0), (1, 4), (2, 8), (3, 9)]),
+        (10, 8, [9], [(0, 0), (1, 9), (2, 10)]),  # the last moment keeps its place
     ],
 )
 def test_frames_by_hand(last: int, stride: int, marked: list[int], expected: list[tuple[int, int]]) -> None:

@@ -3,6 +3,7 @@ import pytest
 from rci.data.errors import RciError
 from rci.run.config import load_config, merge, parse_flags, presets_of
 from rci.run.pipeline import check_config, entries, plan
+from rci.tasks import TASKS
 
 
 def test_defaults_then_preset_then_file_then_flags(tmp_path):
@@ -73,9 +74,16 @@ def test_bad_files_and_presets(tmp_path):
     assert presets_of("poin") == []
 
 
-@pytest.mark.parametrize("preset", presets_of("point"))
-def test_shipped_presets_are_right(preset):
-    check_config(load_config("point", preset))
+@pytest.mark.parametrize(
+    ("task", "preset"), [(task, preset) for task in TASKS for preset in presets_of(task)]
+)
+def test_shipped_presets_are_right(task, preset):
+    check_config(load_config(task, preset))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_presets(task):
+    assert presets_of(task) == ["paper", "quick"]
 
 
 def test_flags_are_toml_or_text():

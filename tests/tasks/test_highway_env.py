@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -772,3 +774,42 @@ def test_one_kind_of_action_only() -> None:
     assert envs.state()["speed"][:, 0] == pytest.approx([26.0, 26.0])
     with pytest.raises(RciError, match="shape"):
         envs.step(np.ones((2, 2), np.float32))
+
+
+def test_threads_end_with_the_environment() -> None:
+    before = threading.active_count()
+    envs = highway(8, threads=3)
+    envs.reset(seed=0)
+    run(envs, 2)
+    assert threading.active_count() > before
+    envs.close()
+    assert threading.active_count() == before
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    envs = highway(4, threads=2)
+    envs.reset(seed=0)
+    run(envs, 2)
+    twin = copy.deepcopy(envs)
+    assert equal(run(envs, 3, seed=1), run(twin, 3, seed=1))
+    run(envs, 1)
+    assert not equal(envs.state(), twin.state())
+
+
+def test_gymnasium_can_record_videos() -> None:
+    envs = highway(2, policy_frequency=5)
+    assert envs.render_mode in envs.metadata["render_modes"]
+    assert envs.metadata["render_fps"] == 5
+
+
+def test_the_configuration_is_a_copy() -> None:
+    envs = highway(1)
+    envs.config["lanes_count"] = 99
+    assert envs.config["lanes_count"] != 99
+
+
+def test_rows_of_different_lengths_are_refused() -> None:
+    envs = highway(2)
+    envs.reset(seed=0)
+    with pytest.raises(RciError, match=r"shape \(2, 2\)"):
+        envs.step([[1.0, 2.0], [1.0]])

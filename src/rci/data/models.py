@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -76,13 +75,16 @@ class Policy(Fitted):
     def act(self, obs: ArrayLike, seed: int = 0) -> Array:
         """The action for one observation or a batch of them, [rows, ...]; same seed, same action.
 
-        An observation may have any number of axes; it is read as one row of features.
+        An observation has the shape that was recorded, or is one row of its features.
         """
         obs = np.asarray(obs, np.float32)
         features = int(self.info["obs_size"])
-        batched = obs.ndim > 1 and math.prod(obs.shape[1:]) == features
-        if not batched and obs.size != features:
-            raise RciError(f"the policy expects observations of {features} features, got shape {obs.shape}.")
+        shapes = ((features,), tuple(self.info.get("obs_shape", (features,))))
+        batched = obs.shape[1:] in shapes and obs.ndim > 1
+        if not batched and obs.shape not in shapes:
+            raise RciError(
+                f"the policy expects observations of shape {shapes[-1]}, one or a batch, got shape {obs.shape}."
+            )
         if not np.isfinite(obs).all():
             raise RciError("the observation has a value that is not finite.")
         if self.step is None:

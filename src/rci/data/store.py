@@ -34,7 +34,7 @@ KINDS: dict[str, type[Record]] = {
     cls.kind: cls for cls in (Demonstrators, Episodes, Oracle, Labels, StepCosts, Behaviour, Policy, Scores)
 }
 ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
-RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium")
+RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")
 
 
 @dataclass(frozen=True)

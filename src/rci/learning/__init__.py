@@ -89,6 +89,7 @@ def learn(
         "budget": str(budget),
         "threshold": str(hyper.threshold),
         "obs_size": data.obs.shape[-1],
+        "obs_shape": list(episodes.obs.shape[1:]),
         "action_size": data.action.shape[-1],
         "costs": costs.method,
         "costs_hash": costs.hash,

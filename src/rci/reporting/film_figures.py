@@ -57,7 +57,8 @@ def frame_moments(last: int, stride: int, marked: Sequence[int] = ()) -> list[tu
     """
     chosen = {place: place * stride for place in range(last // stride + 1)}
     chosen[-(-last // stride)] = last
-    chosen |= {(2 * moment + stride) // (2 * stride): moment for moment in marked if moment != last}
+    end = max(chosen)
+    chosen |= {min((2 * m + stride) // (2 * stride), end - 1): m for m in marked if m < last}
     return sorted(chosen.items())
 
 

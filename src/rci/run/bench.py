@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 Row = dict[str, Any]
 SIM_ROWS = 16  # that bench_sim gives
@@ -158,7 +159,7 @@ def _actions(rng: np.random.Generator, worlds: int) -> np.ndarray:
 def _original_runner(config: dict[str, Any]) -> Callable[[], int]:
     from rci.tasks.highway.original import make_original
 
-    env, rng = make_original(**config), np.random.default_rng(0)
+    env, rng = make_original(config), np.random.default_rng(0)
     env.reset(seed=0)
 
     def run() -> int:
@@ -173,7 +174,10 @@ def _original_runner(config: dict[str, Any]) -> Callable[[], int]:
 def _batched_runner(config: dict[str, Any], worlds: int, threads: int) -> Callable[[], int]:
     from rci.tasks.highway.vector_env import make_native
 
-    envs, rng = make_native(worlds, "highway-v0", threads=threads, **config), np.random.default_rng(0)
+    # a world that ends begins anew in the same step, so that every step counts
+    mode = AutoresetMode.SAME_STEP
+    envs = make_native(worlds, "highway-v0", autoreset_mode=mode, threads=threads, **config)
+    rng = np.random.default_rng(0)
     envs.reset(seed=0)
     envs.step(_actions(rng, worlds))  # loads the machine code
 

@@ -381,6 +381,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             typer.echo(
-                "rci: stopped; what was finished is kept, run the same command again to continue.", err=True
+                "rci: stopped; finished artefacts are kept, and the same command continues from them.",
+                err=True,
             )
         raise

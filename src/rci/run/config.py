@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -94,17 +95,23 @@ def load_config(
 
 
 def presets_of(task: str) -> list[str]:
-    """The names of a task's presets."""
-    names = [entry.name for entry in resources.files("rci.run").joinpath("presets").iterdir()]
-    return sorted(n[len(task) + 1 : -5] for n in names if n.startswith(f"{task}-") and n.endswith(".toml"))
+    """The names of a task's presets; a variant of another task has that one's."""
+    folder = _preset_folder(task)
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir()) if folder.is_dir() else []
 
 
 def read_preset(task: str, preset: str) -> Table:
     """The settings shipped under a name."""
     if preset not in presets_of(task):
         raise unknown_name(f"preset of {task}", preset, presets_of(task))
-    text = resources.files("rci.run").joinpath("presets", f"{task}-{preset}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(_preset_folder(task).joinpath(f"{preset}.toml").read_text(encoding="utf-8"))
+
+
+def _preset_folder(task: str) -> Traversable:
+    from rci.tasks import TASKS
+
+    family = TASKS[task].variant_of or task if task in TASKS else task
+    return resources.files("rci.run").joinpath("presets", family)
 
 
 def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Table:

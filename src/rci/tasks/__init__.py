@@ -33,7 +33,8 @@ def make(name: str, **config: Any) -> gymnasium.Env:
     if name in NATIVE:
         from rci.tasks.highway.original import make_original
 
-        return make_original(name, **config)
+        render_mode = config.pop("render_mode", None)
+        return make_original(config, name, render_mode=render_mode)
     return get(name).make(**config)
 
 

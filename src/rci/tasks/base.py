@@ -42,6 +42,7 @@ class Task:
     distance: Callable[[Array], Array]  # obs [..., d] -> distance to the nearest danger [...]
     behaviours: Mapping[str, BehaviourPolicy]
     recipes: Mapping[str, Mapping[str, float]]  # recipe -> share of episodes per behaviour
+    variant_of: str = ""  # another task whose presets serve this one as well
     step_seconds: float | None = None  # how long a step lasts, where that means something
     danger_distance: float = 0.0  # the distance at which `unsafe` begins
     channels: Mapping[str, Callable[[Array], Array]] = field(
@@ -130,7 +131,7 @@ class BatchedEnv(VectorEnv):
 
     def step(self, actions: Array) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
         """Move every world by one step; what happens to ended ones is up to the autoreset mode."""
-        actions = check_actions(np.asarray(actions), self.action_space, self.single_action_space)
+        actions = check_actions(actions, self.action_space, self.single_action_space)
         if not self._begun.all():
             raise RciError(f"environment {self._begun.argmin()} must be reset before its first step.")
         waiting = self._ended.copy()
@@ -200,8 +201,12 @@ def check_seeds(seed: int | Sequence[int | None], worlds: int) -> list[int | Non
     return seeds
 
 
-def check_actions(actions: Array, space: Any, single: Any) -> Array:
+def check_actions(given: Any, space: Any, single: Any) -> Array:
     """Refuse actions of a wrong shape or kind, and those that are no numbers; clipping is up to the simulator."""
+    try:
+        actions = np.asarray(given)
+    except ValueError:
+        raise RciError(f"actions must have shape {space.shape}, got rows of different lengths.") from None
     if actions.shape != space.shape:
         raise RciError(f"actions must have shape {space.shape}, got {actions.shape}.")
     if isinstance(single, gymnasium.spaces.Discrete):

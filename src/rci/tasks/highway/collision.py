@@ -53,7 +53,7 @@ def projection(box, row, axis_x, axis_y):
 
 @equation
 def gap(low_a, high_a, low_b, high_b):
-    """Distance of two intervals, negative where they overlap. It is not the shorter way out where one contains the other."""
+    """Distance of two intervals, negative where they overlap; not the shorter way out where one contains the other."""
     return low_b - high_a if low_a < low_b else low_a - high_b
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,24 +35,31 @@ def kernel(function: Function) -> Function:
     numba notices a change of the kernel's own file, but not of the files with the equations that it calls. So the
     folder that the code is kept in is named after the content of all of them.
     """
-    with _cache_folder():
-        compiled: Function = numba.njit(cache=True, **OPTIONS)(function)
+    folder, before = code_folder(), NUMBA.CACHE_DIR
+    NUMBA.CACHE_DIR = (
+        folder or before
+    )  # read when a function is decorated; other people's functions keep theirs
+    try:
+        compiled: Function = numba.njit(cache=bool(folder), **OPTIONS)(function)
+    finally:
+        NUMBA.CACHE_DIR = before
     return compiled
 
 
-@contextmanager
-def _cache_folder() -> Iterator[None]:
-    """numba reads its setting when a function is decorated; other people's functions keep theirs."""
-    before = NUMBA.CACHE_DIR
-    NUMBA.CACHE_DIR = before or str(cache_folder() / f"highway-{_source_digest()}")
-    try:
-        yield
-    finally:
-        NUMBA.CACHE_DIR = before
-
-
-def _source_digest() -> str:
+@cache
+def code_folder() -> str:
+    """Where machine code of just this source is kept; empty if nothing can be written there."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+    folder = Path(NUMBA.CACHE_DIR or cache_folder()) / f"highway-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        warnings.warn(
+            f"cannot write to {folder} ({reason}): every process compiles the highway anew.", stacklevel=2
+        )
+        return ""
+    return str(folder)

@@ -6,8 +6,6 @@ which can be copied, saved and restored whole.
 
 from __future__ import annotations
 
-from rci.data.errors import RciError
-
 # Rows of the block of floats, `car`
 X = 0  # m, along the road
 Y = 1  # m, across it; lane l is centred at 4 l
@@ -43,15 +41,10 @@ LANE_WIDTH = 4.0  # m
 ROAD_LENGTH = 10_000.0  # m
 CAR_LENGTH, CAR_WIDTH = 5.0, 2.0  # m
 PERCEPTION = 200.0  # m, how far cars are seen
+REAR_VIEW = 2 * CAR_LENGTH  # m that a car may be behind and still be seen
 SPEED_LIMIT = 30.0  # m/s
 MAX_SPEED = 40.0  # m/s, either way
 
-MOST_DRAWS = 1000  # of one reset, before giving up on a safe one
-
-
-def no_safe_start() -> RciError:
-    """What to say when every draw of a reset is refused."""
-    return RciError(
-        f"no safe start in {MOST_DRAWS} draws: with this configuration traffic is too dense for the task's rule. "
-        "Lower vehicles_density, or use more lanes or a larger ego_spacing."
-    )
+# The tasks
+TASK_LANES = 4
+SAFE_DISTANCE = 0.2  # between two cars, normalised

@@ -6,13 +6,13 @@ import math
 
 from rci.tasks.highway.compiled import equation
 from rci.tasks.highway.layout import (
-    CAR_LENGTH,
     COS,
     CRASHED,
     HEADING,
     LANE,
     LANE_WIDTH,
     PERCEPTION,
+    REAR_VIEW,
     SIN,
     SPEED,
     TARGET_LANE,
@@ -27,7 +27,6 @@ from rci.tasks.highway.traffic import clip, on_lane, wrap
 FEATURES = (
     "presence", "x", "y", "vx", "vy", "heading", "cos_h", "sin_h", "cos_d", "sin_d", "long_off", "lat_off", "ang_off",
 )  # fmt: skip
-REAR_VIEW = 2 * CAR_LENGTH  # m that a car may be behind and still be seen
 
 
 @equation

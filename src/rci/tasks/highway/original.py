@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
-from rci.tasks.highway.layout import MOST_DRAWS, no_safe_start
+from rci.tasks.highway.safe_start import SafeStart
 
 
 def make_original(
+    config: Mapping[str, Any],
     name: str = "highway-v0",
     refuse: Callable[[Array], Array] | None = None,
     off_road_pays: bool = False,
-    **config: Any,
+    render_mode: str | None = None,
 ) -> gymnasium.Env:
-    """The installed highway-env with the same configuration and the same two changes as the batched one."""
+    """The installed highway-env with the same configuration and the same two changes as the batched one.
+
+    It supports more than the batched one, but not keys that it does not have, which it would ignore.
+    """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
         from highway_env.envs.highway_env import HighwayEnv, HighwayEnvFast
@@ -28,28 +32,15 @@ def make_original(
             "the original simulator needs the package highway-env: install rci with the extra 'highway'. "
             "rci.tasks.make_vec does not need it."
         ) from None
-    env: gymnasium.Env = (HighwayEnvFast if name == "highway-fast-v0" else HighwayEnv)(config=config)
+    kind = HighwayEnvFast if name == "highway-fast-v0" else HighwayEnv
+    known = kind.default_config()
+    for key in config:
+        if key not in known:
+            raise unknown_name("key of highway-env's config", key, known)
+    env: gymnasium.Env = kind(config=dict(config), render_mode=render_mode)
     if off_road_pays:
         env = OffRoadPays(env)
     return env if refuse is None else SafeStart(env, refuse)
-
-
-class SafeStart(gymnasium.Wrapper):
-    """A reset that a rule refuses is drawn again."""
-
-    def __init__(self, env: gymnasium.Env, refuse: Callable[[Array], Array]) -> None:
-        super().__init__(env)
-        self.refuse = refuse
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        obs, info = self.env.reset(seed=seed, options=options)
-        for _ in range(MOST_DRAWS):
-            if not self.refuse(obs):
-                return obs, info
-            obs, info = self.env.reset(options=options)
-        raise no_safe_start()
 
 
 class OffRoadPays(gymnasium.Wrapper):

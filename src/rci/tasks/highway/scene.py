@@ -12,13 +12,21 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.tasks.base import Probe
-from rci.tasks.highway.layout import CAR_LENGTH, CAR_WIDTH, LANE_WIDTH, PERCEPTION
+from rci.tasks.highway.layout import (
+    CAR_LENGTH,
+    CAR_WIDTH,
+    LANE_WIDTH,
+    MAX_SPEED,
+    PERCEPTION,
+    REAR_VIEW,
+    SAFE_DISTANCE,
+)
+from rci.tasks.highway.layout import TASK_LANES as LANES
 
-LANES = 4
 SEEN_CARS = 4  # rows of an observation after the ego's own
-SEEN_BEHIND = 2 * CAR_LENGTH  # m
-SCALE = np.array([PERCEPTION, LANES * LANE_WIDTH, 80.0, 80.0])  # m, m, m/s, m/s: observed as 1
-DANGER = 0.2  # distance to another car, in observed units
+SCALE = np.array(
+    [PERCEPTION, LANES * LANE_WIDTH, 2 * MAX_SPEED, 2 * MAX_SPEED]
+)  # m, m, m/s, m/s: observed as 1
 ROAD = (-LANE_WIDTH / 2, (LANES - 0.5) * LANE_WIDTH)  # m, from the left edge to the right one
 
 VIEW = (-15.0, 100.0)  # m behind and ahead of the ego
@@ -52,7 +60,7 @@ def read_scene(obs: Array) -> Seen:
     along, across = obs[:, 1] * SCALE[0], obs[:, 2] * SCALE[1]
     along[0] = 0.0
     across[1:] += across[0]
-    danger = np.hypot(obs[:, 1], obs[:, 2]) <= DANGER
+    danger = np.hypot(obs[:, 1], obs[:, 2]) <= SAFE_DISTANCE
     danger[0] = False
     return Seen(*(column[present] for column in (along, across, obs[:, 5], obs[:, 6], danger)))
 
@@ -81,7 +89,7 @@ def draw_scene(axes: Any, obs: Array) -> None:
     )  # keep the ego in sight off the road
     axes.set(xlim=(left + shift, right + shift), ylim=VIEW, aspect="equal", xticks=[], yticks=[])
     _draw_road(axes, upright=True)
-    reach = 2 * DANGER * SCALE[:2]
+    reach = 2 * SAFE_DISTANCE * SCALE[:2]
     axes.add_patch(
         Ellipse(
             (ego, 0.0), reach[1], reach[0], facecolor=DANGER_COLOR, alpha=0.40 if unsafe else 0.12, linewidth=0,
@@ -107,7 +115,7 @@ def observe(ego: Array, cars: Array, ego_speed: float, car_speed: float) -> Arra
     ego: [..., 2], cars: [n, 2], metres along and across the road; n is at least 4.
     """
     away = cars - ego[..., None, :]  # [..., n, 2]
-    seen = (away[..., 0] > -SEEN_BEHIND) & (np.hypot(away[..., 0], away[..., 1]) < PERCEPTION)
+    seen = (away[..., 0] > -REAR_VIEW) & (np.hypot(away[..., 0], away[..., 1]) < PERCEPTION)
     order = np.argsort(np.where(seen, np.abs(away[..., 0]), np.inf), axis=-1, kind="stable")[..., :SEEN_CARS]
     away, seen = np.take_along_axis(away, order[..., None], -2), np.take_along_axis(seen, order, -1)
     obs = np.zeros((*ego.shape[:-1], SEEN_CARS + 1, 7))

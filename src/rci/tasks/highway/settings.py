@@ -107,12 +107,16 @@ def complete(config: Mapping[str, Any], defaults: Mapping[str, Any] = DEFAULTS) 
 
 
 def plain(value: Any) -> Any:
-    """A copy with lists for arrays and tuples, and Python's numbers for numpy's."""
+    """A copy with lists for arrays and tuples, and Python's flags and whole numbers for numpy's.
+
+    numpy's floats stay what they are: an action of 32 bits is mapped to a range of numpy's 64-bit numbers in 64 bits,
+    but to one of Python's numbers in 32, in highway-env and so here.
+    """
     if isinstance(value, Mapping):
         return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [plain(inner) for inner in value]
-    return value.item() if isinstance(value, np.generic) else value
+    return value.item() if isinstance(value, np.bool_ | np.integer | np.str_) else value
 
 
 def merge(
@@ -121,7 +125,9 @@ def merge(
     """Defaults under what is given; a key that is in neither table, or a value that is fixed otherwise, is refused."""
     for key, value in given.items():
         if key in fixed:
-            if not any(type(value) is type(one) and value == one for one in fixed[key]):
+            if not any(
+                isinstance(value, bool) is isinstance(one, bool) and value == one for one in fixed[key]
+            ):
                 allowed = " or ".join(repr(v) for v in fixed[key])
                 raise RciError(
                     f"{key} = {value!r} is not supported by the batched simulator: only {allowed} is."
@@ -329,7 +335,7 @@ def _check_action(action: Config) -> None:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.floating) or not np.isfinite(value):
         raise RciError(f"{name} must be a finite number, got {value!r}.")
     return float(value)
 

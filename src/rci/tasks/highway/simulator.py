@@ -13,8 +13,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.highway import settings
-from rci.tasks.highway.layout import CRASHED, MOST_DRAWS, REWARD_TERMS, SPEED, no_safe_start
+from rci.tasks.highway.layout import CRASHED, REWARD_TERMS, SPEED
 from rci.tasks.highway.pcg64 import new_stream
+from rci.tasks.highway.safe_start import MOST_DRAWS, no_safe_start
 from rci.tasks.highway.worlds import allocate, reset_worlds, step_worlds
 
 CAR_FRAME = 100e-9  # s that one car takes for one frame, roughly
@@ -45,7 +46,7 @@ class HighwaySimulator:
         self.refuse = refuse
         self._action = np.zeros((num_envs, *(self.action_space.shape or ())), self.action_space.dtype)
         self._shares = work_shares(num_envs, self.worlds.car.shape[2] * self.rules.frames, threads)
-        self._pool = ThreadPoolExecutor(len(self._shares)) if len(self._shares) > 1 else None
+        self._pool: ThreadPoolExecutor | None = None  # until it is needed
 
     def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
         """The streams of numpy's generators with these seeds."""
@@ -66,9 +67,10 @@ class HighwaySimulator:
         """One policy step, on as many threads as it is worth."""
         self._action = action.copy()
         command = settings.commands(self.config, action)
-        if self._pool is None:
+        if len(self._shares) == 1:
             step_worlds(self.worlds, self.rules, command, live, 0, len(live))
         else:
+            self._pool = self._pool or ThreadPoolExecutor(len(self._shares))
             work = [
                 self._pool.submit(step_worlds, self.worlds, self.rules, command, live, *share)
                 for share in self._shares
@@ -76,6 +78,16 @@ class HighwaySimulator:
             for part in work:
                 part.result()
         return self.worlds.reward.copy(), self.worlds.terminated.copy(), self.worlds.truncated.copy()
+
+    def close(self) -> None:
+        """End the threads; a later step would start new ones."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies, which have threads of their own."""
+        return {**self.__dict__, "_pool": None}
 
     def observe(self) -> Array:
         """What every ego sees."""

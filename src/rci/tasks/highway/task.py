@@ -17,11 +17,10 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.base import BatchedEnv, Task, uniform_actions
-from rci.tasks.highway.layout import LANE_WIDTH
+from rci.tasks.highway.layout import LANE_WIDTH, SAFE_DISTANCE
+from rci.tasks.highway.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe
 
-LANES = 4
-SAFE_DISTANCE = 0.2  # normalised
 OUT_OF_SIGHT = 1.0  # normalised: 200 m, where cars are no longer seen
 PRESENCE, PLACE = 0, slice(1, 3)  # features of a row
 CONFIG: dict[str, Any] = {
@@ -59,8 +58,22 @@ def too_close(obs: Array) -> Array:
 
 def off_road(obs: Array) -> Array:
     """The ego's centre is beyond the outermost lanes."""
-    y = np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * (LANE_WIDTH * LANES)
+    y = _ego_y(obs)
     return (y < -LANE_WIDTH / 2) | (y > LANE_WIDTH * (LANES - 0.5))
+
+
+def _ego_y(obs: Array) -> Array:
+    """Metres across the road from the first lane's centre."""
+    return np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * (LANE_WIDTH * LANES)
+
+
+def nearest_danger(obs: Array) -> Array:
+    """The nearest car or the road's edge, so that at 0.2 and below it is unsafe either way."""
+    y = _ego_y(obs)
+    inside = np.minimum(
+        y + LANE_WIDTH / 2, LANE_WIDTH * (LANES - 0.5) - y
+    )  # m from the nearer edge, negative outside
+    return np.minimum(nearest_distance(obs), SAFE_DISTANCE + inside / (LANE_WIDTH * LANES))
 
 
 def either(obs: Array) -> Array:
@@ -93,7 +106,7 @@ def _make(name: str, change: Mapping[str, Any], fixed: tuple[str, ...], **config
     from rci.tasks.highway.settings import complete
 
     complete(full := task_config(name, fixed, config))  # the same mistakes are refused as in the batched one
-    return make_original(**change, **full)
+    return make_original(full, **change)
 
 
 def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = False, **more: Any) -> Task:
@@ -105,7 +118,8 @@ def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = Fal
         make_vec=partial(_make_vec, name, change, fixed),
         make=partial(_make, name, change, fixed),
         unsafe=unsafe,
-        distance=nearest_distance,
+        distance=nearest_danger if "channels" in more else nearest_distance,
+        variant_of="" if name == "highway" else "highway",
         step_seconds=1 / CONFIG["policy_frequency"],
         danger_distance=SAFE_DISTANCE,
         behaviours={"random": uniform_actions(2)},

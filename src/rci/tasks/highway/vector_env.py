@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,11 +23,22 @@ class HighwayVectorEnv(BatchedEnv):
     """Many highways at once. Besides Gymnasium's interface: `config`, `state`, `set_state` and `render`."""
 
     simulator: HighwaySimulator
+    render_mode = "rgb_array"
+
+    def __init__(
+        self, simulator: HighwaySimulator, num_envs: int, autoreset_mode: AutoresetMode | str
+    ) -> None:
+        super().__init__(simulator, num_envs, autoreset_mode)
+        self.metadata |= {"render_modes": ["rgb_array"], "render_fps": simulator.config["policy_frequency"]}
 
     @property
     def config(self) -> settings.Config:
-        """The whole configuration, under highway-env's names."""
-        return self.simulator.config
+        """The whole configuration, under highway-env's names; a copy."""
+        return copy.deepcopy(self.simulator.config)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the threads."""
+        self.simulator.close()
 
     def state(self) -> State:
         """A copy of everything that the future depends on, by name; cars as [worlds, cars], the ego first."""
@@ -44,10 +56,8 @@ class HighwayVectorEnv(BatchedEnv):
 
     def render(self) -> tuple[Array, ...]:
         """One RGB picture [height, width, 3] of each world, uint8, drawn from the arrays."""
-        worlds = self.simulator.worlds
-        return tuple(
-            draw_frame(car, tag[CRASHED] != 0, self.config) for car, tag in zip(worlds.car, worlds.tag)
-        )
+        worlds, config = self.simulator.worlds, self.simulator.config
+        return tuple(draw_frame(car, tag[CRASHED] != 0, config) for car, tag in zip(worlds.car, worlds.tag))
 
 
 def make_highway(
