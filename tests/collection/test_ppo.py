@@ -28,7 +28,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
 from rci.tasks import TASKS, make_vec, point
-from rci.tasks.base import BatchedEnv
+from rci.tasks.batched import BatchedEnv
 
 TINY = Config(
     total_steps=512,

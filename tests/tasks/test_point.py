@@ -143,3 +143,11 @@ def test_bad_task_input():
         envs.step(np.array([[0, 0], [np.nan, 0]]))
     with pytest.raises(RciError, match="one seed for each of 2"):
         envs.reset(seed=[1])
+
+
+def test_the_probe_is_a_grid_over_the_world():
+    grid = point.probe()
+    position, velocity = point.decode(grid.obs)
+    assert grid.obs.shape == (len(grid.y), len(grid.x), 4)
+    assert position[3, 5].tolist() == [grid.x[5], grid.y[3]]
+    assert (velocity == [2, 0]).all()

@@ -21,7 +21,8 @@ from scipy.special import ndtr
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes
-from rci.tasks.base import BatchedEnv, SingleEnv, Task, uniform_actions
+from rci.tasks.base import Probe, Task, uniform_actions
+from rci.tasks.batched import BatchedEnv, SingleEnv
 
 HALF_SIZE = np.array([55, 35])  # lattice units from the centre to the walls
 MAX_SPEED = 4  # lattice units per step, per axis
@@ -265,6 +266,14 @@ def draw(axes: Any) -> None:
     axes.set_aspect("equal")
 
 
+def probe() -> Probe:
+    """Every second place on the lattice, heading for the goal at half speed."""
+    x, y = (np.arange(-size, size + 1, 2) for size in HALF_SIZE)
+    position = np.stack(np.meshgrid(x, y), -1)
+    velocity = np.broadcast_to(np.array([MAX_SPEED // 2, 0]), position.shape)
+    return Probe(encode(position, velocity), x, y, "x", "y", draw)
+
+
 def make_vec(
     num_envs: int, horizon: int = HORIZON, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP
 ) -> BatchedEnv:
@@ -296,4 +305,5 @@ TASK = Task(
     risk=risk,
     position=lambda obs: decode(obs)[0],
     draw=draw,
+    probe=probe,
 )

@@ -16,7 +16,8 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.base import BatchedEnv, Task, uniform_actions
+from rci.tasks.base import Task, uniform_actions
+from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway.layout import LANE_WIDTH, SAFE_DISTANCE
 from rci.tasks.highway.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe

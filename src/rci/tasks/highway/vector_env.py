@@ -9,7 +9,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from rci.data.record import Array
-from rci.tasks.base import BatchedEnv
+from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway import settings
 from rci.tasks.highway.drawing import draw_frame
 from rci.tasks.highway.layout import CRASHED
