@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import json
 import math
 import re
 import shlex
@@ -34,7 +35,9 @@ from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
+from rci.run.bench import INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
+from rci.tasks.highway.parity import CASES
 
 ROOT = Path(__file__).parents[1]
 SOURCE, TESTS, DOCS = ROOT / "src" / "rci", ROOT / "tests", ROOT / "docs"
@@ -505,3 +508,37 @@ def test_a_failing_block_fails(tmp_path, registries, load_module, monkeypatch):
     )
     with pytest.raises(AssertionError):
         test_python_blocks_run(page, registries, load_module, monkeypatch, tmp_path)
+
+
+# --- numbers that come from a command ----------------------------------------------------------------------------
+
+
+def committed(name: str) -> list[dict]:
+    return json.loads((ROOT / "results" / name).read_text())
+
+
+def test_the_speeds_in_the_docs_are_the_committed_ones():
+    rows = committed("bench-sim.json")
+    speeds, start = rows[:-1], rows[-1]
+    page = (DOCS / "highway.md").read_text()
+    assert bench_table(speeds) in page
+    assert f"{start['value']:.2f} s after numba is imported" in page
+    assert (
+        bench_table([row for row in speeds if row["config"]["batch"] == 1024])
+        in (ROOT / "README.md").read_text()
+    )
+
+
+def test_the_parity_in_the_docs_is_the_committed_one():
+    rows = committed("parity-sim.json")
+    strict, installed = (
+        [row for row in rows if row["name"] == f"parity, {mode}"] for mode in (STRICTLY, INSTALLED)
+    )
+    episodes = sum(row["config"]["episodes"] for row in strict)
+    page = (DOCS / "highway.md").read_text()
+    assert f"drives {episodes} whole episodes" in page
+    assert f"over {len(strict)} kinds of" in page
+    assert f"all {sum(row['value'] for row in strict)} episodes are equal in every bit" in page
+    assert f"{max(row['parity_max_abs'] for row in installed):.1e}" in page
+    assert parity_failures(rows) == []
+    assert {row["config"]["case"] for row in strict} == {case.name for case in CASES}

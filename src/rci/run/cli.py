@@ -326,7 +326,7 @@ def sim(
         if parity
         else count(bench_sim(seconds), SIM_ROWS, "speed")
     )
-    _print_json(rows) if as_json else typer.echo(bench_table(rows))
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
     failures = parity_failures(rows) if parity else []
     for failure in failures:
         typer.echo(f"rci: {failure}", err=True)

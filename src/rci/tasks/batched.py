@@ -91,14 +91,14 @@ class BatchedEnv(VectorEnv):
                 np.where(resetting, 0, x).astype(x.dtype) for x in (reward, terminated, truncated)
             )
         self._ended = terminated | truncated
-        obs, info = self.simulator.observe(), masked(self.simulator.info(), np.ones(self.num_envs, bool))
+        final: dict[str, Any] = {}
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._ended.any():
             ended = self._ended
-            final = masked({"final_obs": obs, "final_info": masked(self.simulator.info(), ended)}, ended)
+            last = {"final_obs": self.simulator.observe(), "final_info": masked(self.simulator.info(), ended)}
+            final = masked(last, ended)
             self._restart(np.flatnonzero(ended))
-            obs = self.simulator.observe()
-            info = {**masked(self.simulator.info(), np.ones(self.num_envs, bool)), **final}
-        return obs, reward, terminated, truncated, info
+        info = masked(self.simulator.info(), np.ones(self.num_envs, bool))
+        return self.simulator.observe(), reward, terminated, truncated, info | final
 
     def _restart(self, index: Array) -> None:
         self.simulator.reset(index)
@@ -170,14 +170,14 @@ def check_actions(given: Any, space: Any, single: Any) -> Array:
 def masked(info: dict[str, Any], mask: Array) -> dict[str, Any]:
     """Infos as Gymnasium's vector environments give them: beside each entry, which worlds have it; 0 elsewhere."""
     result: dict[str, Any] = {}
+    missing = ~mask if not mask.all() else None
     for name, value in info.items():
-        if name.startswith("_"):
-            result[name] = value
-        elif isinstance(value, dict):
-            result[name], result[f"_{name}"] = masked(value, mask), mask.copy()
-        else:
-            shown = mask.reshape(-1, *[1] * (value.ndim - 1))
-            result[name] = value if mask.all() else np.where(shown, value, 0).astype(value.dtype)
+        if isinstance(value, dict):
+            value = masked(value, mask)
+        elif missing is not None and not name.startswith("_"):
+            value[missing] = 0
+        result[name] = value
+        if not name.startswith("_"):
             result[f"_{name}"] = mask.copy()
     return result
 

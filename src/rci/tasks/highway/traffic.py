@@ -89,8 +89,10 @@ def wrap(angle):
 @equation
 def free_road(speed, target_speed, exponent):
     """IDM's acceleration with nobody ahead: a (1 - (v / v0)^delta)."""
-    wanted = clip(target_speed, 0.0, SPEED_LIMIT)
-    return COMFORT_ACCELERATION * (1 - math.pow(max(speed, 0.0) / abs(not_zero(wanted)), exponent))
+    share = max(speed, 0.0) / abs(not_zero(clip(target_speed, 0.0, SPEED_LIMIT)))
+    if share == 1.0:
+        return 0.0  # what the formula gives; cars that nobody holds up drive just as fast as they want
+    return COMFORT_ACCELERATION * (1 - math.pow(share, exponent))
 
 
 @equation
