@@ -185,7 +185,7 @@ def test_ctrl_c_stops_cleanly(tmp_path):
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert "run the same command again to continue" in stderr
+    assert "the same command continues" in stderr
     assert "Traceback" not in stderr
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import rci.tasks
 from rci.data.errors import RciError
-from rci.tasks import TASKS, make, make_vec
-from rci.tasks.highway.task import CONFIG, either, nearest_distance, off_road, too_close
+from rci.tasks import TASKS, get, make, make_vec
+from rci.tasks.highway.task import CONFIG, either, hold_lane, nearest_distance, off_road, too_close
 
 NAMES = ["highway", "highway-paper-literal", "highway-two"]
 EGO = [1, 1, 0.25, 0.3, 0, 1, 0]
@@ -323,3 +323,23 @@ def test_other_weights_count_in_both(change: dict) -> None:
         env.reset(seed=seed)
         envs.reset(seed=seed)
         assert envs.step(action[None])[1][0] == pytest.approx(env.step(action)[1], abs=1e-9)
+
+
+def test_a_careful_driver_stays_on_the_road() -> None:
+    envs = make_vec("highway-two", 200)
+    obs, _ = envs.reset(seed=0)
+    rng = np.random.default_rng(0)
+    close, off = np.zeros(200, bool), np.zeros(200, bool)
+    for _ in range(100):
+        obs, _, _, _, _ = envs.step(hold_lane(rng, obs))
+        close |= too_close(obs)
+        off |= off_road(obs)
+    assert not off.any()
+    assert close.mean() < 0.25  # 8% of 400 episodes in a trial; traffic that merges in front
+
+
+def test_two_kinds_of_danger_need_a_careful_driver_in_the_data() -> None:
+    recipes = get("highway-two").recipes
+    assert recipes["mixed"]["steady"] > 0
+    assert all(sum(shares.values()) == pytest.approx(1.0) for shares in recipes.values())
+    assert get("highway").recipes["mixed"] == {"ppo": 0.5, "random": 0.5}

@@ -35,7 +35,7 @@ def make(name: str, **config: Any) -> gymnasium.Env:
 
         render_mode = config.pop("render_mode", None)
         return make_original(config, name, render_mode=render_mode)
-    return get(name).make(**config)
+    return _known(name).make(**config)
 
 
 def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
@@ -46,9 +46,13 @@ def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
         from rci.tasks.highway.vector_env import make_native
 
         return make_native(int(num_envs), name, **config)
+    return _known(name).make_vec(int(num_envs), **config)
+
+
+def _known(name: str) -> Task:
     if name not in TASKS:
-        raise unknown_name("task", name, [*TASKS, *NATIVE])
-    return TASKS[name].make_vec(int(num_envs), **config)
+        raise unknown_name("task or simulator", name, [*TASKS, *NATIVE])
+    return TASKS[name]
 
 
 def observe_truth(task: Task, episodes: Episodes) -> Oracle:

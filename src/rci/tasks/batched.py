@@ -109,7 +109,7 @@ class BatchedEnv(VectorEnv):
 def parse_autoreset(mode: AutoresetMode | str) -> AutoresetMode:
     """Gymnasium's modes, by member or by name."""
     try:
-        return AutoresetMode(mode)
+        return AutoresetMode.__members__.get(str(mode)) or AutoresetMode(mode)
     except ValueError:
         raise unknown_name("autoreset mode", str(mode), [known.value for known in AutoresetMode]) from None
 

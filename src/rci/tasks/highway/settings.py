@@ -248,7 +248,7 @@ def _type_of(table: Any, name: str, known: Any) -> str:
     if not isinstance(table, Mapping) or "type" not in table:
         raise RciError(f"{name} must be a table with a type, such as {next(iter(known))!r}, got {table!r}.")
     if not isinstance(table["type"], str) or table["type"] not in known:
-        raise unknown_name(f"{name} type that is supported", str(table["type"]), known)
+        raise unknown_name(f"or unsupported {name} type", str(table["type"]), known)
     return str(table["type"])
 
 

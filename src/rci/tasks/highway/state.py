@@ -37,6 +37,8 @@ def write_state(worlds: Worlds, rules: Rules, state: Mapping[str, Array]) -> Non
 
 def checked_state(given: Mapping[str, Array], like: State, lanes: int) -> State:
     """The given state in the types of `like`; refused if anything is missing, misshapen or impossible."""
+    if not isinstance(given, Mapping):
+        raise RciError(f"a state is a table of arrays, as state() gives it, got {type(given).__name__}.")
     if set(given) != set(like):
         wrong = sorted(set(given) ^ set(like))
         raise RciError(f"a state has the entries {', '.join(like)}; {wrong[0]!r} is missing or unknown.")

@@ -18,12 +18,13 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv
-from rci.tasks.highway.layout import LANE_WIDTH, SAFE_DISTANCE
+from rci.tasks.highway.layout import LANE_WIDTH, MAX_SPEED, SAFE_DISTANCE
 from rci.tasks.highway.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe
 
 OUT_OF_SIGHT = 1.0  # normalised: 200 m, where cars are no longer seen
-PRESENCE, PLACE = 0, slice(1, 3)  # features of a row
+PRESENCE, PLACE, SPEED_AHEAD, SIN_HEADING = 0, slice(1, 3), 3, 6  # features of a row
+STEADY_SPEED, STEADY_NOISE = 20.0, np.array([0.3, 0.02])  # m/s; of throttle and steering
 CONFIG: dict[str, Any] = {
     "observation": {
         "type": "Kinematics",
@@ -43,6 +44,9 @@ CONFIG: dict[str, Any] = {
     "normalize_reward": False,
 }
 OBS_SHAPE = (5, 7)
+ONE_KIND = {name: {name: 1.0} for name in ("ppo", "random", "steady")}
+MIXED = {"ppo": 0.5, "random": 0.5}
+WITH_CARE = {"ppo": 0.4, "random": 0.2, "steady": 0.4}
 
 
 def nearest_distance(obs: Array) -> Array:
@@ -82,6 +86,17 @@ def either(obs: Array) -> Array:
     return too_close(obs) | off_road(obs)
 
 
+def hold_lane(rng: np.random.Generator, obs: Array) -> Array:
+    """Drive at 20 m/s along the nearest lane with a slightly shaky hand: a careful driver who never leaves the road."""
+    heading = np.arcsin(np.clip(obs[:, 0, SIN_HEADING].astype(np.float64), -1.0, 1.0))
+    speed = obs[:, 0, SPEED_AHEAD].astype(np.float64) * 2 * MAX_SPEED
+    y = _ego_y(obs)
+    aside = y - LANE_WIDTH * np.clip(np.rint(y / LANE_WIDTH), 0, LANES - 1)
+    steering = 0.6 * (np.clip(-0.08 * aside, -0.15, 0.15) - heading)
+    action = np.stack([(STEADY_SPEED - speed) / 5.0, steering], -1)
+    return np.clip(action + STEADY_NOISE * rng.standard_normal(action.shape), -1.0, 1.0).astype(np.float32)
+
+
 def task_config(name: str, fixed: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
     """The task's configuration with changes; not of what its rule is written for."""
     for key in fixed:
@@ -110,7 +125,13 @@ def _make(name: str, change: Mapping[str, Any], fixed: tuple[str, ...], **config
     return make_original(full, **change)
 
 
-def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = False, **more: Any) -> Task:
+def _task(
+    name: str,
+    unsafe: Callable[[Array], Array],
+    off_road_pays: bool = False,
+    mixed: Mapping[str, float] = MIXED,
+    **more: Any,
+) -> Task:
     change = {"refuse": unsafe, "off_road_pays": off_road_pays}
     fixed = ("observation", "action", *(["lanes_count"] if "channels" in more else []))
     return Task(
@@ -123,8 +144,8 @@ def _task(name: str, unsafe: Callable[[Array], Array], off_road_pays: bool = Fal
         variant_of="" if name == "highway" else "highway",
         step_seconds=1 / CONFIG["policy_frequency"],
         danger_distance=SAFE_DISTANCE,
-        behaviours={"random": uniform_actions(2)},
-        recipes={"ppo": {"ppo": 1.0}, "random": {"random": 1.0}, "mixed": {"ppo": 0.5, "random": 0.5}},
+        behaviours={"random": uniform_actions(2), "steady": hold_lane},
+        recipes=ONE_KIND | {"mixed": mixed},
         scene=draw_scene,
         probe=probe,
         **more,
@@ -136,6 +157,7 @@ TASKS = {
     for task in (
         _task("highway", too_close),
         _task("highway-paper-literal", too_close, off_road_pays=True),
-        _task("highway-two", either, channels={"proximity": too_close, "road": off_road}),
+        # PPO and random driving always leave the road at some time; without a careful driver everybody is stopped
+        _task("highway-two", either, mixed=WITH_CARE, channels={"proximity": too_close, "road": off_road}),
     )
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway import settings
@@ -80,7 +81,12 @@ def make_native(
     name: str,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     threads: int | None = None,
+    render_mode: str | None = "rgb_array",
     **config: Any,
 ) -> HighwayVectorEnv:
     """The plain environment. config: highway-env's own keys."""
+    if render_mode not in (None, "rgb_array"):
+        raise RciError(
+            f"render_mode {render_mode!r} is not supported: pictures are rgb_array, or none are asked for."
+        )
     return make_highway(num_envs, config, name, autoreset_mode, threads)
