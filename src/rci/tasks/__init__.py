@@ -51,7 +51,7 @@ def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
 
 def _known(name: str) -> Task:
     if name not in TASKS:
-        raise unknown_name("task or simulator", name, [*TASKS, *NATIVE])
+        raise unknown_name("task", name, [*TASKS, *NATIVE])
     return TASKS[name]
 
 
