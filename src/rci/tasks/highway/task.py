@@ -63,8 +63,7 @@ def too_close(obs: Array) -> Array:
 
 def off_road(obs: Array) -> Array:
     """The ego's centre is beyond the outermost lanes."""
-    y = _ego_y(obs)
-    return (y < -LANE_WIDTH / 2) | (y > LANE_WIDTH * (LANES - 0.5))
+    return _room(obs) < 0.0
 
 
 def _ego_y(obs: Array) -> Array:
@@ -72,13 +71,15 @@ def _ego_y(obs: Array) -> Array:
     return np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * (LANE_WIDTH * LANES)
 
 
+def _room(obs: Array) -> Array:
+    """Metres from the ego's centre to the nearer edge of the road, negative outside."""
+    y = _ego_y(obs)
+    return np.minimum(y + LANE_WIDTH / 2, LANE_WIDTH * (LANES - 0.5) - y)
+
+
 def nearest_danger(obs: Array) -> Array:
     """The nearest car or the road's edge, so that at 0.2 and below it is unsafe either way."""
-    y = _ego_y(obs)
-    inside = np.minimum(
-        y + LANE_WIDTH / 2, LANE_WIDTH * (LANES - 0.5) - y
-    )  # m from the nearer edge, negative outside
-    return np.minimum(nearest_distance(obs), SAFE_DISTANCE + inside / (LANE_WIDTH * LANES))
+    return np.minimum(nearest_distance(obs), SAFE_DISTANCE + _room(obs) / (LANE_WIDTH * LANES))
 
 
 def either(obs: Array) -> Array:
