@@ -27,6 +27,16 @@ class Probe:
     x_label: str
     y_label: str
     draw: Callable[[Any], None]  # draws the world that the grid lies over on matplotlib axes
+    arrow: Callable[[Array], Array] | None = None  # action [..., a] -> [..., 2]: where it pushes, on the map
+
+
+@dataclass(frozen=True)
+class View:
+    """A side from which paths through the world are drawn."""
+
+    name: str  # such as "from above"; empty where there is only one side
+    position: Callable[[Array], Array]  # obs [..., *obs_shape] -> [..., 2]
+    draw: Callable[[Any], None]  # draws the world, seen from this side, on matplotlib axes
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,7 @@ class Task:
         default_factory=dict
     )  # kinds of danger, if several
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
-    position: Callable[[Array], Array] | None = None  # obs [..., d] -> [..., 2], for drawings
-    draw: Callable[[Any], None] | None = None  # draws the world on matplotlib axes
+    views: tuple[View, ...] = ()  # the sides from which paths are drawn, at most two
     scene: Callable[[Any, Array], None] | None = None  # draws what one observation shows on matplotlib axes
     probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
 

@@ -21,7 +21,7 @@ from scipy.special import ndtr
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes
-from rci.tasks.base import Probe, Task, uniform_actions
+from rci.tasks.base import Probe, Task, View, uniform_actions
 from rci.tasks.batched import BatchedEnv, SingleEnv
 
 HALF_SIZE = np.array([55, 35])  # lattice units from the centre to the walls
@@ -271,7 +271,7 @@ def probe() -> Probe:
     x, y = (np.arange(-size, size + 1, 2) for size in HALF_SIZE)
     position = np.stack(np.meshgrid(x, y), -1)
     velocity = np.broadcast_to(np.array([MAX_SPEED // 2, 0]), position.shape)
-    return Probe(encode(position, velocity), x, y, "x", "y", draw)
+    return Probe(encode(position, velocity), x, y, "x", "y", draw, arrow=lambda action: action)
 
 
 def make_vec(
@@ -303,7 +303,6 @@ TASK = Task(
         "ppo": {"ppo": 1.0},
     },
     risk=risk,
-    position=lambda obs: decode(obs)[0],
-    draw=draw,
+    views=(View("", lambda obs: decode(obs)[0], draw),),
     probe=probe,
 )

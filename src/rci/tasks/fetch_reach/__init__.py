@@ -1,0 +1,1 @@
+"""Safe-FetchReach: the Fetch arm reaches for a goal, and a sphere stands in its way."""
