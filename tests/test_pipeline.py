@@ -59,6 +59,15 @@ def test_it_ends_with_the_path_of_the_report(finished):
     page = Path(stdout.strip())
     assert page == out / "report" / "index.html"
     assert "rci" in page.read_text()
+    assert "Where the policies push" in page.read_text()
+    fields = json.loads((out / "report" / "summary.json").read_text())["fields"]
+    assert [(f["method"], f["budget"]) for f in fields] == [
+        ("reward-only", "inf"),
+        ("rci", "P30"),
+        ("rci", "0.1"),
+    ]
+    assert 0.0 < fields[0]["mean_arrow"] < 1.5  # actions are at most 1 to each side
+    assert (out / "report" / "figures" / "vector-fields.svg").is_file()
 
 
 def test_results_are_rows_of_numbers(finished):

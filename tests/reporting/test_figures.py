@@ -1,5 +1,4 @@
 import math
-from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -10,8 +9,9 @@ from matplotlib.figure import Figure
 from rci.data.types import Episode, Episodes, Labels, Oracle, StepCosts
 from rci.reporting import dataset_figures, figures, outcome_figures, redistribution_figures
 from rci.reporting.contents import ReportInput
-from rci.reporting.palette import LOOKS, OTHERS, looks
+from rci.reporting.palette import INK, LOOKS, OTHERS, WORTH, looks
 from rci.reporting.summary import ResultRow
+from rci.tasks.base import View
 
 
 def row(method: str, budget: float, rate: float = 0.1, mean_return: float = 1.0) -> ResultRow:
@@ -79,11 +79,16 @@ def report_of(stops: list[int], steps: int = 6, risk: bool = False) -> ReportInp
     )
 
 
+def draw_flat(axes) -> None:
+    """A world twice as wide as high."""
+    axes.set(xlim=(0, 2), ylim=(0, 1), aspect="equal")
+
+
 def texts(figure: Figure) -> list[str]:
     return [text.get_text().strip("\u2007") for axes in figure.axes for text in axes.texts]
 
 
-def contrast_on_white(color: str) -> float:
+def contrast_on_white(color: str | np.ndarray) -> float:
     """Contrast ratio of WCAG 2.1."""
     channel = np.array(to_rgb(color))
     linear = np.where(channel <= 0.04045, channel / 12.92, ((channel + 0.055) / 1.055) ** 2.4)
@@ -103,6 +108,12 @@ def test_looks_differ_in_colour_and_marker() -> None:
 @pytest.mark.parametrize("look", [*LOOKS.values(), *OTHERS])
 def test_ink_can_be_read_on_white(look) -> None:
     assert contrast_on_white(look.ink) >= 4.5
+
+
+def test_arrows_can_be_read_on_every_colour_of_their_map() -> None:
+    on_white = [contrast_on_white(color) for color in WORTH(np.linspace(0, 1, 9))]
+    assert on_white == sorted(on_white)
+    assert contrast_on_white(INK) / on_white[-1] >= 4.5
 
 
 def test_more_unknown_methods_than_looks() -> None:
@@ -180,15 +191,36 @@ def test_degenerate_results_can_be_drawn(rows: list[ResultRow]) -> None:
 def test_paths_are_drawn_where_the_task_says_they_are() -> None:
     report = report_of([-1, -1])
 
-    def draw(axes) -> None:
-        axes.set(xlim=(0, 2), ylim=(0, 1), aspect="equal")
-
-    task = SimpleNamespace(draw=draw, position=lambda obs: obs[..., :2] * 10.0)
-    figure = outcome_figures.paths(task, ROWS[-1], report.episodes, LOOKS["rci"])
+    views = (View("", lambda obs: obs[..., :2] * 10.0, draw_flat),)
+    figure = outcome_figures.paths(views, ROWS[-1], report.episodes, LOOKS["rci"])
     drawn = figure.axes[0].lines[0].get_xydata()
     np.testing.assert_allclose(drawn, report.episodes[0].obs * 10.0)
     assert figure.axes[0].get_title(loc="center") == "rci, budget 0.2"
+    assert figure.get_suptitle() == ""
     assert figure.get_figheight() < figure.get_figwidth()
+
+
+def test_paths_have_a_panel_for_each_side() -> None:
+    def draw_tall(axes) -> None:
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="along", ylabel="height")
+
+    views = (
+        View("from above", lambda obs: obs[..., :2], draw_flat),
+        View("from the side", lambda obs: obs[..., ::-1], draw_tall),
+    )
+    episodes = report_of([-1, -1]).episodes
+    figure = outcome_figures.paths(views, ROWS[0], episodes, LOOKS["reward-only"])
+    above, side = figure.axes
+    assert figure.get_suptitle() == "reward-only"
+    assert (above.get_title(), side.get_title()) == ("from above", "from the side")
+    assert (above.get_xlabel(), side.get_xlabel(), side.get_ylabel()) == ("", "along", "height")
+    np.testing.assert_allclose(above.lines[0].get_xydata(), episodes[0].obs)
+    np.testing.assert_allclose(side.lines[0].get_xydata(), episodes[0].obs[:, ::-1])
+    figure.draw_without_rendering()
+    wide, narrow = (axes.get_window_extent() for axes in figure.axes)
+    assert wide.height == pytest.approx(narrow.height, rel=0.1)
+    assert wide.width > 1.5 * narrow.width
+    assert wide.x1 < side.yaxis.label.get_window_extent().x0
 
 
 @pytest.mark.parametrize(

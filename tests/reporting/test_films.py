@@ -13,7 +13,7 @@ import pytest
 
 import rci.tasks
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
-from rci.reporting import critic_figures, dataset_figures, figures, film_figures, page
+from rci.reporting import critic_figures, dataset_figures, figures, film_figures, map_figures, page
 from rci.reporting.contents import CriticMap, MethodResult, ReportInput
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS
@@ -55,7 +55,7 @@ def probe() -> Probe:
 def lane(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A task with a scene and a probe, without paths; observations are [2, 3]."""
     task = SimpleNamespace(
-        draw=None, position=None, scene=draw_scene, probe=probe, distance=distance, danger_distance=0.2,
+        views=(), scene=draw_scene, probe=probe, distance=distance, danger_distance=0.2,
         unsafe=lambda obs: distance(obs) <= 0.2, step_seconds=0.5,
     )  # fmt: skip
     monkeypatch.setitem(rci.tasks.TASKS, "lane", task)  # type: ignore[arg-type]
@@ -232,10 +232,10 @@ def test_a_task_without_a_scene_or_a_probe_has_neither(report: ReportInput, lane
 
 def test_maps_share_their_colours_unless_one_would_be_blank(report: ReportInput) -> None:
     maps = list(report.critic_maps)
-    assert critic_figures.share_colours(maps)
+    assert map_figures.share_colours(maps)
     assert "share one range" in figures.critic_pictures(report)[0].caption
     faint = CriticMap("sparse", "0.05", np.linspace(0.0, 0.1, 12).reshape(3, 4))
-    assert not critic_figures.share_colours([*maps, faint])
+    assert not map_figures.share_colours([*maps, faint])
     assert (
         "its own colours" in figures.critic_pictures(replace(report, critic_maps=(*maps, faint)))[0].caption
     )

@@ -22,6 +22,7 @@ from rci.reporting.markup import MARKS
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS, OTHERS
 from rci.reporting.summary import column_places, headline, number, result_row
+from rci.tasks.base import View
 
 INFO = {
     "held_out_accuracy": 0.931,
@@ -109,13 +110,12 @@ def world() -> Iterator[None]:
     """A stand-in for the tasks: one of them can be drawn."""
     tasks = {
         "field": SimpleNamespace(
-            draw=lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3)),
-            position=lambda obs: obs[..., :2],
+            views=(View("", lambda obs: obs[..., :2], lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3))),),
             scene=None,
             probe=None,
             danger_distance=0.0,
         ),
-        "blind": SimpleNamespace(draw=None, position=None, scene=None, probe=None, danger_distance=0.0),
+        "blind": SimpleNamespace(views=(), scene=None, probe=None, danger_distance=0.0),
     }
     module = ModuleType("rci.tasks")
     module.TASKS = tasks  # type: ignore[attr-defined]

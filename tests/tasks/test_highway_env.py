@@ -13,7 +13,6 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from rci.data.errors import RciError
 from rci.tasks import make, make_vec
 from rci.tasks.highway import drawing
-from rci.tasks.highway.simulator import work_shares
 
 SMALL = {
     "action": {"type": "ContinuousAction"},
@@ -356,7 +355,7 @@ def test_answers_are_copies(mode: str) -> None:
 def test_threads_change_nothing() -> None:
     config = {**SMALL, "vehicles_count": 15}
     one, two, three = (make_vec("highway-v0", 7, **config, threads=n) for n in (1, 2, 3))
-    assert len(two.simulator._shares) == 2
+    assert len(two.simulator.crew.shares) == 2
     firsts = [envs.reset(seed=0) for envs in (one, two, three)]
     assert equal(firsts[0], firsts[1])
     assert equal(firsts[0], firsts[2])
@@ -364,21 +363,6 @@ def test_threads_change_nothing() -> None:
     assert equal(answers[0], answers[1])
     assert equal(answers[0], answers[2])
     assert equal(one.state(), two.state())
-
-
-@pytest.mark.parametrize(
-    ("worlds", "threads", "shares"),
-    [(4, 1, [(0, 4)]), (5, 2, [(0, 2), (2, 5)]), (2, 9, [(0, 1), (1, 2)]), (1, None, [(0, 1)])],
-)
-def test_shares_of_the_work(worlds: int, threads: int | None, shares: list) -> None:
-    assert work_shares(worlds, 100, threads) == shares
-
-
-def test_all_worlds_are_somebodys_work() -> None:
-    for worlds in (1, 2, 17, 1000):
-        for threads in (1, 2, 3, 8, None):
-            shares = work_shares(worlds, 10_000, threads)
-            assert [i for first, last in shares for i in range(first, last)] == list(range(worlds))
 
 
 @pytest.mark.parametrize("threads", [0, -1])

@@ -70,13 +70,25 @@ class CriticMap:
 
 
 @dataclass(frozen=True, eq=False)
+class FieldMap:
+    """Where a method's first policy pushes at every point of the task's probe, and what it expects to gain there:
+    Q(s, pi(s)) - multiplier * Q_c(s, pi(s))."""
+
+    method: str
+    budget: str  # as the user wrote it
+    arrow: Array  # [rows, columns, 2], as in the probe
+    value: Array  # [rows, columns]
+
+
+@dataclass(frozen=True, eq=False)
 class ReportInput:
     """Everything that one report shows.
 
     `costs` goes by method name. `risk`: the exact chance, after each kept transition, that the episode has been or
     will be violated, flat like the step costs; None where it is not known. `command` repeats the run, `settings` is
-    its nested configuration. `critic_maps`: none where the task has no probe. `demonstrators`: how the policies that
-    recorded the data were trained, where they were; its `curve` goes by quantity, its `checkpoints` are those used.
+    its nested configuration. `critic_maps`: none where the task has no probe. `field_maps`: none where its actions are
+    no arrows on the map either. `demonstrators`: how the policies that recorded the data were trained, where they
+    were; its `curve` goes by quantity, its `checkpoints` are those used.
     """
 
     task: str
@@ -92,6 +104,7 @@ class ReportInput:
     risk: Array | None
     results: tuple[MethodResult, ...]
     critic_maps: tuple[CriticMap, ...] = ()
+    field_maps: tuple[FieldMap, ...] = ()
     demonstrators: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:

@@ -17,11 +17,13 @@ from rci.data.types import Episode, Episodes
 from rci.reporting import (
     critic_figures,
     dataset_figures,
+    field_figures,
     film_figures,
     outcome_figures,
     redistribution_figures,
 )
 from rci.reporting.contents import ReportInput
+from rci.reporting.map_figures import Maps, share_colours
 from rci.reporting.palette import STYLE
 from rci.reporting.summary import (
     ResultRow,
@@ -113,10 +115,16 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
     return pictures
 
 
+def task_views(report: ReportInput) -> tuple[Any, ...]:
+    """The sides from which the paths of this report are drawn."""
+    task = _task(report)
+    return () if task is None else task.views
+
+
 def path_pictures(report: ReportInput) -> list[Picture]:
     """Rollouts over the task's world, for each method at its tightest and its loosest budget."""
-    task = _task(report)
-    if task is None or task.draw is None or task.position is None:
+    views = task_views(report)
+    if not views:
         return []
     pictures: list[Picture] = []
     for name, look in method_looks(report).items():
@@ -128,7 +136,7 @@ def path_pictures(report: ReportInput) -> list[Picture]:
                     f"Paths of {len(recorded)} rollouts of {_named(row)}, which violates in {_rate(row)} of its "
                     "evaluation episodes.",
                     "",
-                    partial(outcome_figures.paths, task, row, recorded, look),
+                    partial(outcome_figures.paths, views, row, recorded, look),
                 )
             )
     return pictures
@@ -226,19 +234,45 @@ def critic_pictures(report: ReportInput) -> list[Picture]:
         f"{entry.method} from {number(float(entry.value.min()))} to {number(float(entry.value.max()))}"
         for entry in maps
     )
-    colours = (
-        "All maps share one range of colours."
-        if critic_figures.share_colours(maps)
-        else "The critics differ so much in range that each map has its own colours: compare shapes, not shades."
-    )
     probe = task.probe()
     return [
         render(
             "critics",
             f"Maps of the cost that the critic of each method expects: {ranges}.",
-            f"Darker means a higher expected cost. Inside the black line the state is truly unsafe. {colours}",
+            "Darker means a higher expected cost. Inside the black line the state is truly unsafe."
+            + _colours(maps),
             partial(
                 critic_figures.critic_maps,
+                maps,
+                probe,
+                method_looks(report),
+                np.asarray(task.distance(probe.obs)),
+                _danger(task),
+            ),
+        )
+    ]
+
+
+def field_pictures(report: ReportInput) -> list[Picture]:
+    """Where the policies push over the task's world, as one figure."""
+    task, maps = _task(report), report.field_maps
+    if task is None or task.probe is None or not maps:
+        return []
+    told = "; ".join(
+        f"{entry.method}{'' if entry.budget == 'inf' else f' at budget {entry.budget}'}, values from "
+        f"{number(float(entry.value.min()))} to {number(float(entry.value.max()))}"
+        for entry in maps
+    )
+    probe = task.probe()
+    return [
+        render(
+            "vector-fields",
+            f"Arrows of the policies' actions over maps of what their critics expect: {told}.",
+            "Arrows: where the action of the policy pushes, longer where it pushes harder, a dot where it does not. "
+            "Colours: the expected return minus the multiplier times the expected cost; darker means more. "
+            "Inside the black line the state is truly unsafe." + _colours(maps),
+            partial(
+                field_figures.vector_fields,
                 maps,
                 probe,
                 method_looks(report),
@@ -348,6 +382,15 @@ def _task(report: ReportInput) -> Any:
     from rci.tasks import TASKS
 
     return TASKS.get(report.task)
+
+
+def _colours(maps: Maps) -> str:
+    """A last sentence of the caption: how far the colours of several maps can be compared."""
+    if len(maps) == 1:
+        return ""
+    if share_colours(maps):
+        return " All maps share one range of colours."
+    return " The critics differ so much in range that each has its own colours: compare shapes, not shades."
 
 
 def _danger(task: Any) -> float:

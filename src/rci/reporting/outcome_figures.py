@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from statistics import harmonic_mean
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,8 +18,12 @@ from rci.data.types import Episodes
 from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import ResultRow, column_places, fixed, percent
 
+if TYPE_CHECKING:
+    from rci.tasks.base import View
+
 ROW_HEIGHT = 0.23  # inches
-PATHS_WIDTH = 2.4  # inches
+PATHS_WIDTH = 2.4  # inches, of one view
+WORDS = 0.15  # inches that the name of a view or of an axis takes
 Looks = Mapping[str, Look]
 Groups = list[tuple[str, list[tuple[str, ResultRow]]]]  # heading, then the label of each row
 
@@ -137,24 +142,24 @@ def budget_calibration(limited: Sequence[ResultRow], style: Looks) -> Figure:
     return figure
 
 
-def paths(task: Any, row: ResultRow, rollouts: Episodes, look: Look) -> Figure:
-    """The rollouts of one policy drawn over the task's world: a dot where each begins, a cross where it ends."""
-    figure = sheet(PATHS_WIDTH, width=PATHS_WIDTH)
-    axes = figure.add_subplot()
-    task.draw(axes)
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    shape = 0.8 if axes.get_aspect() == "auto" else abs((top - bottom) / (right - left))
-    figure.set_figheight(0.22 + PATHS_WIDTH * min(max(shape, 0.4), 1.6))
-    for episode in rollouts:
-        place = np.asarray(task.position(episode.obs), np.float64)
-        axes.plot(place[:, 0], place[:, 1], color=look.color, linewidth=1.1, alpha=0.75, zorder=4)
-        axes.plot(*place[0], "o", color=look.ink, markersize=2.5, zorder=5)
-        axes.plot(*place[-1], "x", color=look.ink, markersize=3.5, markeredgewidth=1.0, zorder=5)
+def paths(views: Sequence[View], row: ResultRow, rollouts: Episodes, look: Look) -> Figure:
+    """The rollouts of one policy drawn over the task's world, from each side: a dot where each begins, a cross where
+    it ends."""
+    figure = sheet(PATHS_WIDTH, width=PATHS_WIDTH * len(views))
+    panels = figure.subplots(1, len(views), squeeze=False)[0]
+    for axes, view in zip(panels, views):
+        _draw_paths(axes, view, rollouts, look)
+    shapes = [_shape(axes) for axes in panels]
+    panels[0].get_gridspec().set_width_ratios([1.0 / shape for shape in shapes])  # all are equally high
+    named = any(view.name for view in views)
+    below, beside = any(axes.get_xlabel() for axes in panels), any(axes.get_ylabel() for axes in panels)
+    words = 0.22 + WORDS * named + WORDS * below
+    figure.set_figheight(words + (PATHS_WIDTH - WORDS * beside) * harmonic_mean(shapes))
     title = row.method if math.isinf(row.budget) else f"{row.method}, budget {row.asked}"
-    axes.set_title(title, fontsize=10.5)
-    axes.set(xticks=[], yticks=[], xlabel="", ylabel="")
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=FAINT)
+    if named or len(views) > 1:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, fontweight="bold")
+    else:
+        panels[0].set_title(title, fontsize=10.5)
     return figure
 
 
@@ -165,6 +170,30 @@ def spread(positions: Array, gap: float) -> Array:
     placed = np.empty(len(positions))
     placed[order] = isotonic_regression(positions[order] - ladder).x + ladder
     return placed
+
+
+def _draw_paths(axes: Axes, view: View, rollouts: Episodes, look: Look) -> None:
+    """Rollouts seen from one side. Names of axes stay, ticks go: how the paths run matters, not where exactly."""
+    view.draw(axes)
+    for episode in rollouts:
+        place = np.asarray(view.position(episode.obs), np.float64)
+        axes.plot(place[:, 0], place[:, 1], color=look.color, linewidth=1.1, alpha=0.75, zorder=4)
+        axes.plot(*place[0], "o", color=look.ink, markersize=2.5, zorder=5)
+        axes.plot(*place[-1], "x", color=look.ink, markersize=3.5, markeredgewidth=1.0, zorder=5)
+    axes.set(xticks=[], yticks=[])
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_fontsize(7.5)
+    if view.name:
+        axes.set_title(view.name, fontsize=8.0, fontweight="normal", color=QUIET, pad=3.0)
+    for spine in axes.spines.values():
+        spine.set(visible=True, color=FAINT)
+
+
+def _shape(axes: Axes) -> float:
+    """How many times as high as wide a drawing is, within limits."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    shape = 0.8 if axes.get_aspect() == "auto" else abs((top - bottom) / (right - left))
+    return min(max(shape, 0.4), 1.6)
 
 
 def _rows_figure(

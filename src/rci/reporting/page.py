@@ -55,6 +55,7 @@ def write_report(report: ReportInput, folder: Path) -> Path:
         "paths": figures.path_pictures(report),
         "policy-films": figures.policy_film_pictures(report),
         "critics": figures.critic_pictures(report),
+        "fields": figures.field_pictures(report),
         "films": figures.film_pictures(report),
         "episodes": figures.episode_pictures(report),
         "redistributor": figures.redistributor_pictures(report),
@@ -78,8 +79,9 @@ def page(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     sections = [
         ("results", "Results", _results(report, pictures["results"])),
         ("trade-off", "Safety against return", _trade_off(pictures["trade-off"])),
-        ("paths", "Where the policies go", _paths(pictures)),
+        ("paths", "Where the policies go", _paths(report, pictures)),
         ("critics", "Where the critics see cost", _critics(pictures["critics"])),
+        ("fields", "Where the policies push", _fields(pictures["fields"])),
         ("redistribution", "Where the cost went", _redistribution(report, pictures)),
         ("dataset", "What was recorded", _dataset(report, pictures["dataset"])),
         ("run", "What was run", _run(report)),
@@ -202,12 +204,13 @@ def _trade_off(pictures: Sequence[Picture]) -> str:
     )
 
 
-def _paths(pictures: dict[str, list[Picture]]) -> str:
+def _paths(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     content = ""
     if pictures["paths"]:
         content += (
             "<p>Rollouts of the first seed's policy, for each method at its tightest and its loosest budget. A dot is "
-            "the start, a cross the end.</p>" + grid(pictures["paths"], "four")
+            "the start, a cross the end.</p>"
+            + grid(pictures["paths"], "four" if len(figures.task_views(report)) < 2 else "two")
         )
     if pictures["policy-films"]:
         content += (
@@ -225,6 +228,16 @@ def _critics(pictures: Sequence[Picture]) -> str:
         "<p>The remaining cost that the cost critic of each method expects if its policy takes over at a point of the "
         "map, all else being equal. It is shown for the first policy at the tightest budget.</p>"
         + strips(pictures)
+    )
+
+
+def _fields(pictures: Sequence[Picture]) -> str:
+    if not pictures:
+        return ""
+    return (
+        "<p>What a policy does at a point of the map, all else being equal, and how much it expects to gain from there "
+        "on. It is shown for the first policy of each budget, from the loosest to the tightest; the tighter it is, the "
+        "earlier the arrows should turn away from danger.</p>" + strips(pictures)
     )
 
 

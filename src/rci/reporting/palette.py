@@ -26,6 +26,8 @@ SIGNED = LinearSegmentedColormap.from_list(
     "signed", ["#053a5f", "#0072b2", "#8cc4e6", "#f7f7f7", "#f5b98c", "#d55e00", "#742f00"]
 )
 HEAT = colormaps["YlOrBr"]  # lightness falls all the way
+# Lightness falls here too, but never so far that ink on it could not be read.
+WORTH = LinearSegmentedColormap.from_list("worth", ["#fffdf0", "#dbe3ea", "#b2bddf", "#8b85c4"])
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",

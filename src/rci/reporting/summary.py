@@ -207,6 +207,16 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
             }
             for entry in report.critic_maps
         ],
+        "fields": [
+            {
+                "method": entry.method,
+                "budget": entry.budget,
+                "lowest": entry.value.min(),
+                "highest": entry.value.max(),
+                "mean_arrow": np.hypot(entry.arrow[..., 0], entry.arrow[..., 1]).mean(),
+            }
+            for entry in report.field_maps
+        ],
         "demonstrators": report.demonstrators,
         "settings": report.settings,
         "versions": report.versions,

@@ -19,7 +19,7 @@ from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
-    from rci.reporting.contents import Contrast, CriticMap, MethodResult
+    from rci.reporting.contents import Contrast, CriticMap, FieldMap, MethodResult
     from rci.tasks.base import Task
 
 
@@ -56,6 +56,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             risk=None if exact is None else exact(episodes)[kept_rows(episodes, labels)],
             results=tuple(results),
             critic_maps=critic_maps(config, out, task),
+            field_maps=field_maps(config, out, task),
             demonstrators=demonstrators,
         ),
         out / "report",
@@ -90,16 +91,61 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
         return ()
     from rci.learning import predict_values
     from rci.reporting.contents import CriticMap
-    from rci.reporting.summary import tightness
 
     obs = task.probe().obs
     maps = []
     for method in config.compare.methods:
-        own = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
-        entry = min(own, key=lambda entry: tightness(entry.budget))
+        entry = first_policies(config, method)[0]
         _, expected_cost = predict_values(store.read(out / "policies" / entry.name, "policy"), obs)
         maps.append(CriticMap(method, str(entry.budget), expected_cost))
     return tuple(maps)
+
+
+def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]:
+    """Where the main method's first policies push over the task's probe, from a loose budget to a tight one.
+
+    What knows no budget comes first. The action at a point is the one that the values are of: both have one seed.
+    """
+    probe = None if task.probe is None else task.probe()
+    if probe is None or probe.arrow is None:
+        return ()
+    from rci.learning import predict_values, restore_policy
+    from rci.reporting.contents import FieldMap
+
+    maps = []
+    for entry in field_entries(config):
+        policy = restore_policy(store.read(out / "policies" / entry.name, "policy"))
+        action = policy.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
+        expected_return, expected_cost = predict_values(policy, probe.obs)
+        maps.append(
+            FieldMap(
+                method=entry.method,
+                budget=str(entry.budget),
+                arrow=np.asarray(probe.arrow(action.reshape(*expected_cost.shape, -1))),
+                value=expected_return - float(policy.info["multiplier"]) * expected_cost,
+            )
+        )
+    return tuple(maps)
+
+
+def field_entries(config: RunConfig) -> list[Entry]:
+    """Reward-only, and the method that the report is about at its loosest, a middle and its tightest budget."""
+    from rci.reporting.summary import main_method
+
+    limited = [method for method in config.compare.methods if method != "reward-only"]
+    chosen = first_policies(config, "reward-only")
+    if limited:
+        own = first_policies(config, main_method(limited) or limited[-1])[::-1]
+        chosen += dict.fromkeys((own[0], own[len(own) // 2], own[-1]))  # the same one twice if there are few
+    return chosen
+
+
+def first_policies(config: RunConfig, method: str) -> list[Entry]:
+    """The policies of a method's first seed, from its tightest budget to its loosest; none if it is not compared."""
+    from rci.reporting.summary import tightness
+
+    own = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
+    return sorted(own, key=lambda entry: tightness(entry.budget))
 
 
 def read_demonstrators(config: RunConfig, out: Path) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ measured against the truth.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -251,16 +252,19 @@ def _next_state(axis: int, coordinate: Array, velocity: Array, notch: int) -> Ar
     return _flat_state(*move(position, speed, thrust))[axis]
 
 
-def draw(axes: Any) -> None:
-    """The world in lattice units: walls, start box, hazard, goal."""
+def draw(axes: Any, filled: bool = True) -> None:
+    """The world in lattice units: walls, start box, hazard, goal; only their outlines where a map lies below."""
     from matplotlib.patches import Circle, Rectangle
 
     width, height = START_HIGH - START_LOW
-    axes.add_patch(Rectangle(tuple(START_LOW), width, height, facecolor="#e8e8e8", edgecolor="none"))
-    axes.add_patch(
-        Circle(tuple(HAZARD), HAZARD_RADIUS, facecolor="#f3c6bd", edgecolor="#d55e00", linewidth=1)
-    )
-    axes.add_patch(Circle(tuple(GOAL), GOAL_RADIUS, facecolor="#c9e8d9", edgecolor="#009e73", linewidth=1))
+    edge = "none" if filled else "#8a8a8a"
+    for patch in (
+        Rectangle(tuple(START_LOW), width, height, facecolor="#e8e8e8", edgecolor=edge),
+        Circle(tuple(HAZARD), HAZARD_RADIUS, facecolor="#f3c6bd", edgecolor="#d55e00", linewidth=1),
+        Circle(tuple(GOAL), GOAL_RADIUS, facecolor="#c9e8d9", edgecolor="#009e73", linewidth=1),
+    ):
+        patch.set_fill(filled)
+        axes.add_patch(patch)
     axes.set_xlim(-HALF_SIZE[0], HALF_SIZE[0])
     axes.set_ylim(-HALF_SIZE[1], HALF_SIZE[1])
     axes.set_aspect("equal")
@@ -271,7 +275,8 @@ def probe() -> Probe:
     x, y = (np.arange(-size, size + 1, 2) for size in HALF_SIZE)
     position = np.stack(np.meshgrid(x, y), -1)
     velocity = np.broadcast_to(np.array([MAX_SPEED // 2, 0]), position.shape)
-    return Probe(encode(position, velocity), x, y, "x", "y", draw, arrow=lambda action: action)
+    outlines = partial(draw, filled=False)
+    return Probe(encode(position, velocity), x, y, "x", "y", outlines, arrow=lambda action: action)
 
 
 def make_vec(

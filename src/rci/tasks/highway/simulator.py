@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.tasks.crew import Crew
 from rci.tasks.highway import settings
 from rci.tasks.highway.layout import CRASHED, REWARD_TERMS, SPEED
 from rci.tasks.highway.pcg64 import new_stream
@@ -19,7 +16,6 @@ from rci.tasks.highway.safe_start import MOST_DRAWS, no_safe_start
 from rci.tasks.highway.worlds import allocate, reset_worlds, step_worlds
 
 CAR_FRAME = 100e-9  # s that one car takes for one frame, roughly
-WORTH_A_THREAD = 0.5e-3  # s of work below which handing it to a thread costs more than it saves
 
 
 class HighwaySimulator:
@@ -45,8 +41,7 @@ class HighwaySimulator:
         self.worlds = allocate(num_envs, config["vehicles_count"] + 1, *settings.observation_shape(config))
         self.refuse = refuse
         self._action = np.zeros((num_envs, *(self.action_space.shape or ())), self.action_space.dtype)
-        self._shares = work_shares(num_envs, self.worlds.car.shape[2] * self.rules.frames, threads)
-        self._pool: ThreadPoolExecutor | None = None  # until it is needed
+        self.crew = Crew(num_envs, self.worlds.car.shape[2] * self.rules.frames * CAR_FRAME, threads)
 
     def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
         """The streams of numpy's generators with these seeds."""
@@ -67,27 +62,8 @@ class HighwaySimulator:
         """One policy step, on as many threads as it is worth."""
         self._action = action.copy()
         command = settings.commands(self.config, action)
-        if len(self._shares) == 1:
-            step_worlds(self.worlds, self.rules, command, live, 0, len(live))
-        else:
-            self._pool = self._pool or ThreadPoolExecutor(len(self._shares))
-            work = [
-                self._pool.submit(step_worlds, self.worlds, self.rules, command, live, *share)
-                for share in self._shares
-            ]
-            for part in work:
-                part.result()
+        self.crew.run(lambda _, *share: step_worlds(self.worlds, self.rules, command, live, *share))
         return self.worlds.reward.copy(), self.worlds.terminated.copy(), self.worlds.truncated.copy()
-
-    def close(self) -> None:
-        """End the threads; a later step would start new ones."""
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For copies, which have threads of their own."""
-        return {**self.__dict__, "_pool": None}
 
     def observe(self) -> Array:
         """What every ego sees."""
@@ -102,14 +78,3 @@ class HighwaySimulator:
             "action": self._action.copy(),
             "rewards": terms,
         }
-
-
-def work_shares(worlds: int, car_frames: int, threads: int | None) -> list[tuple[int, int]]:
-    """Which worlds each thread steps. None: as many threads as there are free cores and the work is worth."""
-    if threads is None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = max(1, min(cores, int(worlds * car_frames * CAR_FRAME / WORTH_A_THREAD)))
-    elif isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise RciError(f"threads must be a whole number, at least 1, got {threads!r}.")
-    borders = np.linspace(0, worlds, min(threads, worlds) + 1).astype(int)
-    return [(int(first), int(last)) for first, last in pairwise(borders)]

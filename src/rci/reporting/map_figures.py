@@ -1,0 +1,107 @@
+"""What all maps over the task's world share: a panel for each policy, colours, the edge of danger, a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from rci.data.record import Array
+from rci.reporting.contents import CriticMap, FieldMap
+from rci.reporting.palette import INK, ROUND, Look
+
+if TYPE_CHECKING:
+    from rci.tasks.base import Probe
+
+# Inches
+WIDTH, WIDEST = 10.0, 4.0  # of the figure, and of one map that does not have a row to itself
+LEFT, RIGHT, HEAD, FOOT = 0.6, 0.65, 0.3, 0.45  # around the maps; each has its own head
+KEY = 0.11  # how wide the key of the colours is, and how far from the map
+GAP = {True: 0.22, False: 0.75}  # between neighbours, by whether they share one key
+
+MOST_COLUMNS = 3
+FLAT = 0.35  # worlds flatter than this have a row to themselves
+FAINTEST = 1 / 3  # share of the common range that every map must fill, or each has colours of its own
+
+Maps = Sequence[CriticMap | FieldMap]
+
+
+def share_colours(maps: Maps) -> bool:
+    """Whether one range of colours shows something on every map."""
+    low, high = colour_range(maps)
+    return min(float(np.ptp(entry.value)) for entry in maps) >= FAINTEST * (high - low)
+
+
+def colour_range(maps: Maps) -> tuple[float, float]:
+    """The lowest and the highest value of some maps."""
+    return min(float(entry.value.min()) for entry in maps), max(float(entry.value.max()) for entry in maps)
+
+
+def map_columns(maps: int, ratio: float) -> int:
+    """How many maps stand side by side, so that the rows are about equally full. ratio: height to width."""
+    rows = maps if ratio < FLAT else -(-maps // MOST_COLUMNS)
+    return -(-maps // rows)
+
+
+def map_panels(
+    maps: Maps, probe: Probe, style: Mapping[str, Look], distance: Array, danger: float, colours: Colormap
+) -> tuple[Figure, list[Axes]]:
+    """The values of each map in colours; the line surrounds what is truly unsafe. distance: at the probe's points."""
+    shared, ratio = share_colours(maps), _ratio(probe)
+    columns = map_columns(len(maps), ratio)
+    rows, gaps = -(-len(maps) // columns), (columns - 1) * GAP[shared]
+    width = (WIDTH - LEFT - RIGHT - gaps) / columns
+    width = width if ratio < FLAT else min(width, WIDEST)
+    height = width * ratio
+    across, total = LEFT + columns * width + gaps + RIGHT, rows * (HEAD + height) + FOOT
+    figure, panels = Figure(figsize=(across, total)), []
+    for i, entry in enumerate(maps):
+        left = LEFT + (i % columns) * (width + GAP[shared])
+        bottom = total - (i // columns + 1) * (HEAD + height)
+        axes = figure.add_axes((left / across, bottom / total, width / across, height / total))
+        panels.append(axes)
+        norm = Normalize(*colour_range(maps if shared else [entry]))
+        _draw_map(axes, entry.value, probe, norm, colours)
+        if distance.min() < danger < distance.max():
+            axes.contour(probe.x, probe.y, distance, [danger], colors=INK, linewidths=0.9, zorder=3)
+        budget = "" if entry.budget in ("inf", "none") else f", budget {entry.budget}"
+        axes.set_title(f"{entry.method}{budget}", color=style[entry.method].ink, pad=4.0)
+        lowest, leftmost = i + columns >= len(maps), i % columns == 0
+        axes.tick_params(labelbottom=lowest, labelleft=leftmost)
+        axes.set(xlabel=probe.x_label if lowest else "", ylabel=probe.y_label if leftmost else "")
+        if not shared or i == len(maps) - 1:
+            # One key beside all rows, or one beside each map.
+            high = total - FOOT - HEAD if shared else height
+            right = (across - RIGHT if shared else left + width) + KEY
+            place = (right / across, (FOOT if shared else bottom) / total, KEY / across, high / total)
+            bar = figure.colorbar(ScalarMappable(norm, colours), cax=figure.add_axes(place))
+            bar.ax.yaxis.set_major_locator(MaxNLocator(5 if shared else 3, steps=ROUND))
+            bar.outline.set_visible(False)
+    return figure, panels
+
+
+def _draw_map(axes: Axes, value: Array, probe: Probe, norm: Normalize, colours: Colormap) -> None:
+    """The colours between the ground and the lines and cars that the probe draws."""
+    x, y, (rows, columns) = probe.x, probe.y, value.shape
+    half_x, half_y = (x[-1] - x[0]) / (columns - 1) / 2, (y[-1] - y[0]) / (rows - 1) / 2
+    axes.imshow(
+        value, extent=(x[0] - half_x, x[-1] + half_x, y[0] - half_y, y[-1] + half_y), origin="lower", norm=norm,
+        cmap=colours, aspect="auto", interpolation="bilinear", zorder=1,
+    )  # fmt: skip
+    probe.draw(axes)
+    axes.xaxis.set_major_locator(MaxNLocator(7, steps=ROUND))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=ROUND))
+
+
+def _ratio(probe: Probe) -> float:
+    """How many times as high as wide the world is."""
+    axes = Figure().add_subplot()
+    probe.draw(axes)
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    return abs((top - bottom) / (right - left))

@@ -1,0 +1,66 @@
+"""Safe-FetchReach: bring the end-effector to the goal; a sphere that nobody mentions is in the way of many goals.
+
+Unsafe is the end-effector inside the sphere after a step. `task` makes such a task for any sphere; the one called
+"fetch-reach" has the sphere of `hazard.HAZARD`, and docs/fetch_reach.md says how it was chosen.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rci.data.record import Array
+from rci.tasks.base import Task, uniform_actions
+from rci.tasks.batched import BatchedEnv
+from rci.tasks.fetch_reach.controllers import detour, seek
+from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.scene import draw_scene, probe, views
+
+STEP_SECONDS = 0.04
+
+
+def make_vec(num_envs: int, hazard: Hazard | None = HAZARD, **config: Any) -> BatchedEnv:
+    """Many arms at once; config: max_episode_steps, autoreset_mode, threads."""
+    from rci.tasks.fetch_reach.vector_env import make_fetch  # MuJoCo is loaded when a world is made, not before
+
+    return make_fetch(num_envs, hazard, **config)
+
+
+def make(
+    hazard: Hazard | None = HAZARD, max_episode_steps: int = 50, render_mode: str | None = None
+) -> gymnasium.Env:
+    """One arm, simulated by gymnasium-robotics itself."""
+    from rci.tasks.fetch_reach.original import SafeFetchReach
+
+    return SafeFetchReach(hazard, max_episode_steps, render_mode)
+
+
+def task(name: str, hazard: Hazard) -> Task:
+    """Safe-FetchReach with a sphere of one's own."""
+    return Task(
+        name=name,
+        obs_shape=(OBS_SIZE,),
+        make_vec=partial(make_vec, hazard=hazard),
+        make=partial(make, hazard=hazard),
+        unsafe=hazard.unsafe,
+        distance=hazard.gripper_distance,
+        variant_of="" if name == "fetch-reach" else "fetch-reach",
+        step_seconds=STEP_SECONDS,
+        behaviours={"random": uniform_actions(4), "seeker": seek, "detour": partial(detour, hazard)},
+        recipes={
+            "ppo": {"ppo": 1.0},
+            "random": {"random": 1.0},
+            "mixed": {"ppo": 0.5, "random": 0.5},
+            "seeker": {"seeker": 1.0},
+            "detour": {"detour": 1.0},
+        },
+        views=views(hazard),
+        scene=partial(draw_scene, hazard),
+        probe=partial(probe, hazard),
+    )
+
+
+TASK = task("fetch-reach", HAZARD)
