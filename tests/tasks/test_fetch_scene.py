@@ -199,7 +199,7 @@ def test_the_probe(hazard: Hazard) -> None:
     goal = probe.obs[0, 0, GOAL]
     assert (probe.obs[..., GOAL] == goal).all()
     assert (np.abs(goal - START) <= 0.15 + 1e-6).all()
-    assert not hazard.too_near(goal)
+    assert not hazard.refuses(goal)
     line = START + np.linspace(0, 1, 200)[:, None] * (goal - START)
     assert (hazard.distance(line) < 0).any()  # the straight way is barred
     assert (probe.obs[..., GRIPPER] == probe.obs[..., ACHIEVED]).all()

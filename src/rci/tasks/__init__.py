@@ -12,13 +12,22 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.types import Episodes, Oracle
 from rci.tasks import point
 from rci.tasks.base import Task, check_observations
+from rci.tasks.fetch_reach import task as fetch_reach
+from rci.tasks.fetch_reach.model import HORIZON
 from rci.tasks.highway import task as highway
 
-TASKS: dict[str, Task] = {"point": point.TASK, **highway.TASKS}
+TASKS: dict[str, Task] = {"point": point.TASK, **highway.TASKS, "fetch-reach": fetch_reach.TASK}
 NATIVE = (
     "highway-v0",
     "highway-fast-v0",
 )  # simulators without a task's reward and rule, under their own names
+
+gymnasium.register(
+    "rci/SafeFetchReach-v0",
+    entry_point="rci.tasks.fetch_reach.original:SafeFetchReach",
+    vector_entry_point="rci.tasks.fetch_reach.task:make_vec",
+    max_episode_steps=HORIZON,
+)  # known to gymnasium.make once this module is imported
 
 
 def get(name: str) -> Task:

@@ -10,6 +10,7 @@ from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, Hazard
 GAIN = 10.0  # full speed from 10 cm on
 SHAKE = 0.1  # standard deviation of the straight arm's actions
 BERTH = 0.025  # m: how far the careful arm stays away from the sphere, if it can
+ASIDE = np.array([0.1, 0.2, 1.0])  # some direction, which no way to a goal is parallel to by chance
 PUSH = 20.0  # action per metre that it is too near
 
 
@@ -29,7 +30,7 @@ def detour(hazard: Hazard, rng: np.random.Generator, obs: Array) -> Array:
     along = aim - (aim * outwards).sum(-1, keepdims=True) * outwards  # without what leads inwards or outwards
     # right behind the sphere there is no such direction: any will do
     lost = np.linalg.norm(along, axis=-1, keepdims=True) < 1e-3
-    along = np.where(lost, np.cross(outwards, [0.0, 0.0, 1.0]) + [0.0, 1e-3, 0.0], along)
+    along = np.where(lost, np.cross(outwards, ASIDE), along)
     along = along / np.maximum(np.linalg.norm(along, axis=-1, keepdims=True), 1e-9)
     room = distance - hazard.radius - BERTH
     slide = along - PUSH * np.minimum(room, 0.0) * outwards
@@ -43,7 +44,11 @@ def _blocked(hazard: Hazard, obs: Array) -> Array:
     length = (towards * towards).sum(-1, keepdims=True)
     ahead = ((hazard.centre - place) * towards).sum(-1, keepdims=True) / np.maximum(length, 1e-12)
     nearest = place + np.clip(ahead, 0.0, 1.0) * towards
-    return hazard.distance(nearest)[..., None] < BERTH
+    goal = np.asarray(obs, np.float64)[..., GOAL]
+    berth = np.minimum(
+        BERTH, 0.9 * hazard.distance(goal)
+    )  # or the way to a goal near the sphere is never free
+    return (hazard.distance(nearest) < berth)[..., None]
 
 
 def _to_goal(obs: Array) -> Array:

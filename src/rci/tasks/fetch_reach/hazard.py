@@ -21,35 +21,49 @@ GOAL_RADIUS = 0.05  # m: nearer than this counts as a success in gymnasium-robot
 
 @dataclass(frozen=True)
 class Hazard:
-    """A sphere. No goal lies inside it, or nearer to its surface than `clearance`."""
+    """A sphere, and the goals that go with it: around it, but never in it or nearer to its surface than `clearance`.
+
+    `cone` is the largest angle between the ways from the start to the goal and to the sphere's centre. The native
+    goals lie all around the start; a sphere that is not right at the start is in the way of few of them.
+    """
 
     centre: tuple[float, float, float]  # m, in the world's coordinates
     radius: float  # m
     clearance: float = 0.02  # m
+    cone: float = 180.0  # degrees; 180 is anywhere
 
     def __post_init__(self) -> None:
-        numbers = np.array([*self.centre, self.radius, self.clearance], np.float64)
+        numbers = np.array([*self.centre, self.radius, self.clearance, self.cone], np.float64)
         if len(self.centre) != 3 or not np.isfinite(numbers).all():
-            raise RciError(f"a hazard needs three finite coordinates, a radius and a clearance, got {self}.")
-        if self.radius <= 0 or self.clearance < 0:
-            raise RciError(f"a hazard needs a radius above 0 and a clearance of 0 or more, got {self}.")
+            raise RciError(f"a hazard needs three finite coordinates and three finite numbers, got {self}.")
+        if self.radius <= 0 or self.clearance < 0 or not 0 < self.cone <= 180:
+            raise RciError(
+                f"a hazard needs radius > 0, clearance >= 0 and a cone of 0 to 180 degrees, got {self}."
+            )
+        if self.distance(START) <= 0:
+            raise RciError(
+                f"every episode would begin inside the hazard: the start is at {START}, got {self}."
+            )
 
     def distance(self, place: Array) -> Array:
         """Metres from the sphere's surface to places [..., 3]; negative inside."""
         away = np.asarray(place, np.float64) - self.centre
         return np.sqrt((away * away).sum(-1)) - self.radius
 
-    def unsafe(self, obs: Array) -> Array:
-        """The end-effector is inside the sphere, its surface included."""
-        return self.gripper_distance(obs) <= 0.0
-
     def gripper_distance(self, obs: Array) -> Array:
         """Metres from the sphere's surface to the end-effector; negative inside."""
         return self.distance(np.asarray(obs)[..., GRIPPER])
 
-    def too_near(self, goal: Array) -> Array:
-        """Goals that are drawn again."""
-        return self.distance(goal) < self.clearance
+    def unsafe(self, obs: Array) -> Array:
+        """The end-effector is inside the sphere, its surface included."""
+        return self.gripper_distance(obs) <= 0.0
+
+    def refuses(self, goal: Array) -> Array:
+        """Goals [..., 3] that are drawn again: near the sphere, or out of the cone."""
+        way, axis = np.asarray(goal, np.float64) - START, np.asarray(self.centre) - START
+        along = (way * axis).sum(-1)
+        within = np.cos(np.deg2rad(self.cone)) * np.linalg.norm(way, axis=-1) * np.linalg.norm(axis)
+        return (self.distance(goal) < self.clearance) | (along < within)
 
 
-HAZARD = Hazard(centre=(1.40, 0.75, 0.53), radius=0.05)
+HAZARD = Hazard(centre=(1.42, 0.827, 0.535), radius=0.06, cone=50.0)

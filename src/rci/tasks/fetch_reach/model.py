@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate, pairwise
@@ -159,6 +160,13 @@ def make_native(**options: Any) -> Any:
     return gymnasium.make("FetchReachDense-v4", **options)
 
 
+def check_horizon(steps: Any) -> int:
+    """Steps after which an episode is cut."""
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise RciError(f"max_episode_steps must be a whole number, at least 1, got {steps!r}.")
+    return steps
+
+
 def import_mujoco() -> Any:
     """MuJoCo, if it is there and one with which gymnasium-robotics works."""
     try:
@@ -167,8 +175,15 @@ def import_mujoco() -> Any:
         raise RciError(
             f"the task 'fetch-reach' needs the package {error.name}: install rci with the extra 'fetch'."
         ) from None
-    import mujoco
-
+    try:
+        import mujoco
+    except (AttributeError, ImportError, RuntimeError) as error:
+        reason = (
+            f"MUJOCO_GL={chosen} is set"
+            if (chosen := os.environ.get("MUJOCO_GL"))
+            else "its files are damaged"
+        )
+        raise RciError(f"MuJoCo cannot be loaded ({error}); perhaps because {reason}.") from None
     return mujoco
 
 

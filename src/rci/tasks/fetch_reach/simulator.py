@@ -92,7 +92,7 @@ class FetchSimulator:
         reach = self.arm.goal_reach
         for _ in range(MOST_DRAWS):
             goal = self.arm.goal_centre + rng.uniform(-reach, reach, size=3)
-            if self.hazard is None or not self.hazard.too_near(goal):
+            if self.hazard is None or not self.hazard.refuses(goal):
                 return goal
         raise no_free_goal()
 

@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import numpy as np
 
-from rci.data.record import Array
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.fetch_reach.controllers import detour, seek
 from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.model import HORIZON, check_horizon
 from rci.tasks.fetch_reach.scene import draw_scene, probe, views
 
 STEP_SECONDS = 0.04
@@ -24,18 +23,20 @@ STEP_SECONDS = 0.04
 
 def make_vec(num_envs: int, hazard: Hazard | None = HAZARD, **config: Any) -> BatchedEnv:
     """Many arms at once; config: max_episode_steps, autoreset_mode, threads."""
-    from rci.tasks.fetch_reach.vector_env import make_fetch  # MuJoCo is loaded when a world is made, not before
+    from rci.tasks.fetch_reach.vector_env import (
+        make_fetch,
+    )  # MuJoCo is loaded when a world is made, not before
 
     return make_fetch(num_envs, hazard, **config)
 
 
 def make(
-    hazard: Hazard | None = HAZARD, max_episode_steps: int = 50, render_mode: str | None = None
+    hazard: Hazard | None = HAZARD, max_episode_steps: int = HORIZON, render_mode: str | None = None
 ) -> gymnasium.Env:
     """One arm, simulated by gymnasium-robotics itself."""
     from rci.tasks.fetch_reach.original import SafeFetchReach
 
-    return SafeFetchReach(hazard, max_episode_steps, render_mode)
+    return gymnasium.wrappers.TimeLimit(SafeFetchReach(hazard, render_mode), check_horizon(max_episode_steps))
 
 
 def task(name: str, hazard: Hazard) -> Task:

@@ -6,11 +6,10 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.fetch_reach.hazard import Hazard
-from rci.tasks.fetch_reach.model import HORIZON
+from rci.tasks.fetch_reach.model import HORIZON, check_horizon
 from rci.tasks.fetch_reach.simulator import FetchSimulator
 
 
@@ -35,14 +34,15 @@ class FetchVectorEnv(BatchedEnv):
         """One RGB picture [height, width, 3] of each workbench, uint8. Needs OpenGL."""
         import mujoco
 
-        from rci.tasks.fetch_reach.workbench import draw_workbench
+        from rci.tasks.fetch_reach.workbench import Workbench
 
-        sim = self.simulator
-        data, pictures = mujoco.MjData(sim.arm.model), []
-        for state, goal in zip(sim.state, sim.goal):
-            mujoco.mj_setState(sim.arm.model, data, state, sim.arm.layout.flags)
-            mujoco.mj_forward(sim.arm.model, data)
-            pictures.append(draw_workbench(sim.arm.model, data, sim.hazard, goal))
+        sim, model = self.simulator, self.simulator.arm.model
+        data, pictures = mujoco.MjData(model), []
+        with Workbench(model) as workbench:
+            for state, goal in zip(sim.state, sim.goal):
+                mujoco.mj_setState(model, data, state, sim.arm.layout.flags)
+                mujoco.mj_forward(model, data)
+                pictures.append(workbench.draw(data, sim.hazard, goal))
         return tuple(pictures)
 
 
@@ -56,10 +56,3 @@ def make_fetch(
     """`num_envs` arms, with or without a hazard."""
     simulator = FetchSimulator(num_envs, hazard, check_horizon(max_episode_steps), threads)
     return FetchVectorEnv(simulator, num_envs, autoreset_mode)
-
-
-def check_horizon(steps: Any) -> int:
-    """Steps after which an episode is cut."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise RciError(f"max_episode_steps must be a whole number, at least 1, got {steps!r}.")
-    return steps
