@@ -5,7 +5,9 @@ from typer.testing import CliRunner
 
 from rci.run import bench
 from rci.run.cli import app
+from rci.tasks.fetch_reach import parity as arm_parity
 from rci.tasks.highway import parity
+from rci.tasks.parity import Parity
 
 SPEED = {
     "name": "highway-v0",
@@ -40,9 +42,11 @@ def test_rows_become_a_table_for_each_set_of_columns():
 def test_what_is_not_equal_enough_is_a_failure():
     one_bit = {**EQUAL, "value": 1, "parity_max_abs": 1e-16, "first_difference": "x differs"}
     rounding = {**one_bit, "name": "parity, as installed"}
+    arm = {**one_bit, "name": "parity, fetch-reach"}
     too_far = {**rounding, "parity_max_abs": 1e-8}
     assert bench.parity_failures([EQUAL, rounding]) == []
     assert bench.parity_failures([one_bit]) == ["parity, strict: x differs"]
+    assert bench.parity_failures([arm]) == ["parity, fetch-reach: x differs"]
     assert bench.parity_failures([too_far]) == ["parity, as installed: x differs"]
 
 
@@ -56,11 +60,19 @@ def test_speed_counts_steps_and_seconds(monkeypatch):
 def small(monkeypatch):
     monkeypatch.setattr(bench, "VEHICLES", (2,))
     monkeypatch.setattr(bench, "BATCHES", (1, 3))
+    monkeypatch.setattr(bench, "ARMS", ((1, 1), (3, 2)))
     monkeypatch.setattr(bench, "ROUNDS", 1)
 
 
-def test_the_simulator_is_measured_against_highway_env(small):
-    *speeds, start = bench.bench_sim(seconds=0.02)
+def test_the_simulators_are_measured_against_the_originals(small):
+    rows = list(bench.bench_sim(seconds=0.02))
+    speeds, start, arms = rows[:3], rows[3], rows[4:]
+    for row in arms:
+        assert row["name"] == "fetch-reach"
+        assert row["ratio"] == row["value"] / row["reference"]
+        assert row["share_of_limit"] == row["value"] / row["limit"]
+        assert row["parity_max_abs"] == 0
+    assert [row["config"] for row in arms] == [{"batch": 1, "threads": 1}, {"batch": 3, "threads": 2}]
     assert [(row["config"]["batch"], row["config"]["threads"]) for row in speeds] == [(1, 1), (3, 1), (3, 2)]
     for row in speeds:
         assert row["ratio"] == row["value"] / row["reference"] > 1
@@ -71,20 +83,21 @@ def test_the_simulator_is_measured_against_highway_env(small):
 
 def test_the_number_of_rows_is_known():
     settings = len(bench.BATCHES) * 2 - 1  # a batch of one has one thread
-    assert len(bench.VEHICLES) * settings + 1 == bench.SIM_ROWS
+    assert len(bench.VEHICLES) * settings + 1 + len(bench.ARMS) == bench.SIM_ROWS
 
 
 def test_the_command_prints_json_and_fails_where_bits_differ(monkeypatch):
     def differ(names, episodes, first=0, beyond=0):
-        yield parity.Parity("a", episodes, 5, 0, episodes - 1, {"x": 1e-17}, "a, seed 0, step 1: x differs")
+        yield Parity("a", episodes, 5, 0, episodes - 1, {"x": 1e-17}, "a, seed 0, step 1: x differs")
 
     monkeypatch.setattr(parity, "run_strictly", differ)
     monkeypatch.setattr(parity, "run_cases", differ)
+    monkeypatch.setattr(arm_parity, "run_cases", lambda episodes: differ(None, episodes))
     result = CliRunner().invoke(app, ["bench", "sim", "--parity", "--episodes", "3", "--json"])
     rows = json.loads(result.stdout)
-    assert [row["value"] for row in rows] == [2, 2]
+    assert [row["value"] for row in rows] == [2, 2, 2]
     assert result.exit_code == 1
-    assert result.stderr.count("x differs") == 1  # as installed, so little is rounding
+    assert result.stderr.count("x differs") == 2  # on the highway as installed, so little is rounding
 
 
 @pytest.mark.parametrize("flags", [["--episodes", "0"], ["--seconds", "0"], ["--speed"]])

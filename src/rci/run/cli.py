@@ -304,25 +304,26 @@ def inspect(
 @bench.command()
 def sim(
     parity: Annotated[
-        bool, typer.Option("--parity", help="Compare whole episodes with highway-env instead of speeds.")
+        bool, typer.Option("--parity", help="Compare whole episodes with the originals instead of speeds.")
     ] = False,
     episodes: Annotated[int, typer.Option(min=1, help="Episodes of each configuration, with --parity.")] = 10,
     seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """The batched highway against highway-env: steps per second, or, with --parity, how equal they are.
+    """The batched simulators against highway-env and gymnasium-robotics: steps per second, or how equal they are.
 
-    Needs highway-env. --parity ends with exit code 1 if a bit differs in the strict numeric mode, or more than
-    rounding as installed.
+    Needs both (extras 'highway' and 'fetch'). --parity ends with exit code 1 if a bit differs; as highway-env is
+    installed, outside the strict numeric mode, if more than rounding does.
 
     Example: rci bench sim --json
     """
     from rci.run.bench import SIM_ROWS, bench_parity, bench_sim, bench_table, parity_failures
     from rci.run.progress import count
+    from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
     from rci.tasks.highway.parity import CASES
 
     rows = (
-        count(bench_parity(episodes), 2 * len(CASES), "parity")
+        count(bench_parity(episodes), 2 * len(CASES) + len(ARM_CASES), "parity")
         if parity
         else count(bench_sim(seconds), SIM_ROWS, "speed")
     )

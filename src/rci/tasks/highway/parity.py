@@ -10,13 +10,12 @@ loaded, so the strict mode is a process of its own.
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from rci.tasks.highway.layout import LANE
 from rci.tasks.highway.original import make_original
 from rci.tasks.highway.task import CONFIG as TASK_CONFIG
 from rci.tasks.highway.vector_env import HighwayVectorEnv, make_native
+from rci.tasks.parity import Parity
 
 STRICT = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL", "OPENBLAS_CORETYPE": "Haswell"}
 TOLERANCE = 1e-9  # as installed, in the units of each quantity
@@ -154,24 +154,6 @@ CASES = (
 )  # fmt: skip
 
 
-@dataclass
-class Parity:
-    """What a comparison found. `worst`: largest absolute difference, by quantity."""
-
-    case: str
-    episodes: int = 0
-    steps: int = 0
-    crashed: int = 0
-    bitwise: int = 0  # episodes of which every bit was equal
-    worst: dict[str, float] = field(default_factory=dict)
-    first_difference: str = ""
-
-    @property
-    def largest(self) -> float:
-        """The largest difference in any quantity."""
-        return max(self.worst.values(), default=0.0)
-
-
 def compare(case: Case, seeds: range, beyond: int = 0) -> Parity:
     """Drive each seed's episode in both simulators, and `beyond` steps more after its end."""
     original = make_original(case.config, case.env)
@@ -259,17 +241,7 @@ def _agree(theirs: dict[str, Any], mine: dict[str, Any], result: Parity, where: 
     for name, value in theirs.items():
         other = mine[name.removeprefix("traffic ")]
         other = np.asarray(other)[1:] if name.startswith("traffic ") else other
-        a, b = np.asarray(value), np.asarray(other)
-        if a.shape != b.shape:
-            raise RciError(f"{where}: {name} has shape {a.shape} in highway-env, {b.shape} here.")
-        a, b = a.astype(np.float64), b.astype(np.float64)
-        if a.tobytes() == b.tobytes():
-            continue
-        agree = False
-        difference = float(np.abs(a - b).max())
-        difference = difference if np.isfinite(difference) else math.inf
-        result.worst[name] = max(result.worst.get(name, 0.0), difference)
-        result.first_difference = result.first_difference or f"{where}: {name} differs by {difference:.3g}"
+        agree = result.same(name, value, other, where) and agree
     return agree
 
 
