@@ -180,6 +180,7 @@ def test_the_unsafe_frame_and_the_clock_are_written_out(report: ReportInput) -> 
     )
     assert {"step 0", "step 2", "step 16", "unsafe"} <= {text.get_text() for text in steps.texts}
     assert steps.axes[0].get_xlabel() == "step"
+    assert film._replace(seconds=0.04).clock(1) == "0.04 s"
 
 
 def test_small_costs_keep_their_sign_and_are_seen() -> None:

@@ -35,6 +35,7 @@ KINDS: dict[str, type[Record]] = {
 }
 ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")
+RECORDED_EXTRAS = ("mujoco", "gymnasium-robotics")  # where they are installed
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,11 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 @cache
 def versions() -> dict[str, str]:
     """Versions of the packages that results depend on."""
-    return {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
+    found = {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
+    for name in RECORDED_EXTRAS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _write_array(file: Any, array: Array) -> None:

@@ -47,7 +47,9 @@ class Film(NamedTuple):
         return len(self.obs) - 1
 
     def clock(self, moment: float) -> str:
-        return f"step {moment:g}" if self.seconds is None else f"{moment * self.seconds:.1f} s"
+        if self.seconds is None:
+            return f"step {moment:g}"
+        return f"{moment * self.seconds:.{1 if self.seconds >= 0.1 else 2}f} s"  # so that two moments differ
 
 
 def frame_moments(last: int, stride: int, marked: Sequence[int] = ()) -> list[tuple[int, int]]:

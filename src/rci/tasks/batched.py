@@ -141,7 +141,7 @@ def check_seeds(seed: int | Sequence[int | None], worlds: int) -> list[int | Non
     for i, value in enumerate(seeds):
         if value is not None and (not isinstance(value, int | np.integer) or value < 0):
             raise RciError(f"the seed of environment {i} must be a whole number, at least 0, got {value!r}.")
-    return seeds
+    return [None if value is None else int(value) for value in seeds]  # NumPy's too
 
 
 def check_actions(given: Any, space: Any, single: Any) -> Array:
