@@ -13,6 +13,7 @@ mujoco = pytest.importorskip("mujoco")
 pytest.importorskip("gymnasium_robotics")
 
 from rci.tasks import make, make_vec
+from rci.tasks.fetch_reach import simulator
 from rci.tasks.fetch_reach.controllers import seek
 from rci.tasks.fetch_reach.hazard import HAZARD
 from rci.tasks.fetch_reach.model import load_arm, make_native
@@ -264,6 +265,6 @@ def test_the_lean_model_alone_would_be_wrong(
 ) -> None:
     """Were the lean model used everywhere, the shoulder would go through the torso, and this would be noticed."""
     everywhere = load_arm()._replace(box=np.array([[-np.inf], [np.inf]]))
-    monkeypatch.setattr("rci.tasks.fetch_reach.simulator.load_arm", lambda: everywhere)
+    monkeypatch.setattr(simulator, "load_arm", lambda: everywhere)
     with pytest.raises(AssertionError, match="obs of world 0 in step"):
         replay(make_vec("fetch-reach", 1), [stories["down and back"]], [PLAYS["down and back"][0]])

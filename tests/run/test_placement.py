@@ -118,7 +118,8 @@ def test_what_is_there_is_not_done_again(tmp_path, worked):
     assert [row["settings"] for row in rows] == settings
     assert rows[1:3] == before
     assert placement.read_rows(path) == rows
-    assert placement.run_study(path, settings[2:], Here()) == rows[2:]  # other settings, other rows
+    assert placement.run_study(path, settings[2:], Here()) == rows[2:]  # fewer settings, fewer rows
+    assert placement.read_rows(path) == rows[2:]
     assert len(worked) == 4
 
 

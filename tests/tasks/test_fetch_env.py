@@ -446,8 +446,6 @@ def test_gymnasium_finds_nothing_wrong_with_the_original() -> None:
         warnings.filterwarnings(
             "ignore", message=r".*Box observation space (minimum|maximum) value is.*infinity"
         )
-        warnings.filterwarnings("ignore", message=r".*not within the observation space")
-        warnings.filterwarnings("ignore", message=r".*different from the unwrapped version")
         check_env(gymnasium.make("rci/SafeFetchReach-v0").unwrapped, skip_render_check=True)
 
 

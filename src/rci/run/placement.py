@@ -48,7 +48,7 @@ GAPS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04)  # m from the start 
 RADII = (0.04, 0.05, 0.06, 0.07, 0.08)  # m
 NATIVE_EPISODES = SCRIPTED_EPISODES = 1000
 
-DIAGONAL = (1, 1, 0)  # forwards and to the left, level: the arm can pass on either side, above and below
+DIAGONAL = (1, 1, 0)  # forwards and to the left, level
 CANDIDATES = (  # cone in degrees, gap in m, radius in m; around HAZARD, one of the three at a time
     (45.0, 0.05, 0.06),
     (50.0, 0.04, 0.06),
@@ -168,13 +168,14 @@ def reward_only_ppo(settings: Table) -> Table:
     from rci.collection.ppo import Config
     from rci.collection.recipe import join
 
-    task, seed = _candidate(settings), settings["seed"]
-    with registered(task):
-        trained = train_demonstrators(task.name, seed, build(Config, settings["ppo"], "ppo"))
-    actors = behaviours(trained)
-    share, rest = divmod(settings["episodes"], len(actors))
+    task, seed, config = _candidate(settings), settings["seed"], build(Config, settings["ppo"], "ppo")
+    share, rest = divmod(settings["episodes"], config.checkpoints)
     if rest:
-        raise RciError(f"{settings['episodes']} episodes cannot be shared by {len(actors)} checkpoints.")
+        raise RciError(
+            f"{settings['episodes']} episodes cannot be shared by {config.checkpoints} checkpoints."
+        )
+    with registered(task):
+        actors = behaviours(train_demonstrators(task.name, seed, config))
     parts = [_record(task.make_vec(share), act, seed, i * share) for i, act in enumerate(actors.values())]
     source = np.repeat(np.arange(len(parts), dtype=np.int32), share)
     hazard = build(Hazard, settings["hazard"], "hazard")
@@ -237,19 +238,22 @@ def run_study(
     The rows stand in the order of the settings, whichever was finished first.
     """
     wanted = [key(entry) for entry in settings]
-    found = {name: row for row in read_rows(path) if (name := key(row["settings"])) in wanted}
+    standing = read_rows(path)
+    found = {key(row["settings"]): row for row in standing}
+    if standing != (kept := _in_order(found, wanted)):
+        write_rows(path, kept)
     missing = [entry for name, entry in zip(wanted, settings) if name not in found]
     try:
         for future in as_completed([pool.submit(work, entry) for entry in missing]):
             row = future.result()
             found[key(row["settings"])] = row
-            write_rows(path, [found[name] for name in wanted if name in found])
+            write_rows(path, _in_order(found, wanted))
             report(row)
     except BrokenProcessPool:
         raise RciError("a worker died; what was finished is kept, run the same command again.") from None
     finally:
         pool.shutdown(cancel_futures=True)
-    return [found[name] for name in wanted]
+    return _in_order(found, wanted)
 
 
 def workers_pool(count: int | None) -> ProcessPoolExecutor:
@@ -313,6 +317,10 @@ def main() -> None:
     except RciError as error:
         typer.echo(f"placement: {error}", err=True)
         sys.exit(2)
+
+
+def _in_order(found: dict[str, Row], names: Sequence[str]) -> list[Row]:
+    return [found[name] for name in names if name in found]
 
 
 def _pin(free: Any) -> None:
