@@ -29,3 +29,15 @@ def test_what_a_member_raises_is_raised() -> None:
     with pytest.raises(ValueError, match="worlds 2 to 4"):
         crew.run(work)
     crew.close()
+
+
+def test_a_fork_starts_threads_of_its_own() -> None:
+    crew, seen = Crew(2, 1.0, threads=2), []
+    crew.run(lambda *share: seen.append(share))
+    old = crew._pool
+    crew._process = -1  # as if this were the child of the process that started the threads
+    crew.run(lambda *share: seen.append(share))
+    assert crew._pool is not old
+    assert sorted(seen) == sorted([(0, 0, 1), (1, 1, 2)] * 2)
+    crew.close()
+    old.shutdown()

@@ -515,3 +515,29 @@ def test_unknown_settings() -> None:
     for build in (lambda **config: make("fetch-reach", **config), fetch):
         with pytest.raises((TypeError, RciError), match="horizon"):
             build(horizon=3)
+
+
+@pytest.mark.parametrize("hazard", ["none", 0.06, {"radius": 0.06}])
+def test_what_is_no_hazard_is_refused(hazard) -> None:
+    for build in (
+        lambda: make("fetch-reach", hazard=hazard),
+        lambda: make_vec("fetch-reach", 1, hazard=hazard),
+    ):
+        with pytest.raises(RciError, match="must be a Hazard"):
+            build()
+
+
+def test_numbers_of_worlds_through_gymnasium() -> None:
+    for count in (0, -1):
+        with pytest.raises(RciError, match="num_envs"):
+            gymnasium.make_vec(
+                "rci/SafeFetchReach-v0", num_envs=count, vectorization_mode="vector_entry_point"
+            )
+
+
+def test_the_single_arm_refuses_actions_that_are_no_numbers() -> None:
+    env = make("fetch-reach")
+    env.reset(seed=0)
+    with pytest.raises(RciError, match="finite"):
+        env.step(np.array([0.0, np.nan, 0.0, 0.0], np.float32))
+    env.close()

@@ -124,6 +124,21 @@ def test_impossible_hazards(settings: dict, words: str) -> None:
         Hazard(**{"centre": BALL.centre, "radius": 0.1, **settings})
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [{"centre": None}, {"centre": 1.0}, {"centre": "abc"}, {"centre": (1.4, 0.8)}, {"radius": "0.06"}],
+)
+def test_hazards_of_a_wrong_kind(settings: dict) -> None:
+    with pytest.raises(RciError, match="a hazard needs"):
+        Hazard(**{"centre": (1.42, 0.827, 0.535), "radius": 0.06, **settings})
+
+
+def test_goals_anywhere_are_anywhere() -> None:
+    anywhere = Hazard(centre=(1.42, 0.827, 0.535), radius=0.06)
+    opposite = START - 0.1 * np.linspace(0.1, 2.0, 500)[:, None] * (np.array(anywhere.centre) - START)
+    assert not anywhere.refuses(opposite).any()
+
+
 def test_the_tasks_hazard_is_in_the_way() -> None:
     """Its far side is within the goals' reach, and the start is clear of it."""
     assert HAZARD.distance(START) > 0.04

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import VectorEnv
 
-from rci.data.errors import RciError, unknown_name
+from rci.data.errors import unknown_name
 from rci.data.types import Episodes, Oracle
-from rci.tasks import point
 from rci.tasks.base import Task, check_observations
-from rci.tasks.fetch_reach import task as fetch_reach
+from rci.tasks.batched import check_num_envs
 from rci.tasks.fetch_reach.model import HORIZON
-from rci.tasks.highway import task as highway
+from rci.tasks.fetch_reach.task import TASK as FETCH_REACH
+from rci.tasks.highway.task import TASKS as HIGHWAY_TASKS
+from rci.tasks.point import TASK as POINT
 
-TASKS: dict[str, Task] = {"point": point.TASK, **highway.TASKS, "fetch-reach": fetch_reach.TASK}
+TASKS: dict[str, Task] = {"point": POINT, **HIGHWAY_TASKS, "fetch-reach": FETCH_REACH}
 NATIVE = (
     "highway-v0",
     "highway-fast-v0",
@@ -49,13 +49,12 @@ def make(name: str, **config: Any) -> gymnasium.Env:
 
 def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
     """Many worlds at once as a Gymnasium VectorEnv: of a task, or of a native simulator such as "highway-v0"."""
-    if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
-        raise RciError(f"num_envs must be a whole number, at least 1, got {num_envs!r}.")
+    num_envs = check_num_envs(num_envs)
     if name in NATIVE:
         from rci.tasks.highway.vector_env import make_native
 
-        return make_native(int(num_envs), name, **config)
-    return _known(name).make_vec(int(num_envs), **config)
+        return make_native(num_envs, name, **config)
+    return _known(name).make_vec(num_envs, **config)
 
 
 def _known(name: str) -> Task:

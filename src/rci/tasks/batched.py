@@ -106,6 +106,13 @@ class BatchedEnv(VectorEnv):
         self._begun[index] = True
 
 
+def check_num_envs(given: Any) -> int:
+    """How many worlds there are to be."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise RciError(f"num_envs must be a whole number, at least 1, got {given!r}.")
+    return int(given)
+
+
 def parse_autoreset(mode: AutoresetMode | str) -> AutoresetMode:
     """Gymnasium's modes, by member or by name."""
     try:

@@ -21,13 +21,15 @@ class Crew:
     def __init__(self, worlds: int, seconds: float, threads: int | None) -> None:
         self.shares = work_shares(worlds, seconds, threads)
         self._pool: ThreadPoolExecutor | None = None
+        self._process = os.getpid()  # whose threads they are: a fork has none of them
 
     def run(self, work: Callable[[int, int, int], None]) -> None:
         """work(member, first world, last world + 1), by all members at once. It must give the GIL away."""
         if len(self.shares) == 1:
             work(0, *self.shares[0])
             return
-        self._pool = self._pool or ThreadPoolExecutor(len(self.shares))
+        if self._pool is None or self._process != os.getpid():
+            self._pool, self._process = ThreadPoolExecutor(len(self.shares)), os.getpid()
         for part in [self._pool.submit(work, i, *share) for i, share in enumerate(self.shares)]:
             part.result()
 
@@ -50,7 +52,7 @@ def work_shares(worlds: int, seconds: float, threads: int | None) -> list[tuple[
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threads = max(1, min(cores, int(worlds * seconds / WORTH_A_THREAD)))
-    elif isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    elif isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise RciError(f"threads must be a whole number, at least 1, got {threads!r}.")
     borders = np.linspace(0, worlds, min(threads, worlds) + 1).astype(int)
     return [(int(first), int(last)) for first, last in pairwise(borders)]

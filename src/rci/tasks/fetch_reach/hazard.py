@@ -33,8 +33,11 @@ class Hazard:
     cone: float = 180.0  # degrees; 180 is anywhere
 
     def __post_init__(self) -> None:
-        numbers = np.array([*self.centre, self.radius, self.clearance, self.cone], np.float64)
-        if len(self.centre) != 3 or not np.isfinite(numbers).all():
+        try:
+            numbers = np.array([*self.centre, self.radius, self.clearance, self.cone])
+        except (TypeError, ValueError):
+            numbers = np.array("no numbers")
+        if numbers.dtype.kind not in "fiu" or numbers.shape != (6,) or not np.isfinite(numbers).all():
             raise RciError(f"a hazard needs three finite coordinates and three finite numbers, got {self}.")
         if self.radius <= 0 or self.clearance < 0 or not 0 < self.cone <= 180:
             raise RciError(
@@ -63,7 +66,15 @@ class Hazard:
         way, axis = np.asarray(goal, np.float64) - START, np.asarray(self.centre) - START
         along = (way * axis).sum(-1)
         within = np.cos(np.deg2rad(self.cone)) * np.linalg.norm(way, axis=-1) * np.linalg.norm(axis)
-        return (self.distance(goal) < self.clearance) | (along < within)
+        aside = (along < within) & (self.cone < 180.0)
+        return (self.distance(goal) < self.clearance) | aside
 
 
 HAZARD = Hazard(centre=(1.42, 0.827, 0.535), radius=0.06, cone=50.0)
+
+
+def check_hazard(given: Hazard | None) -> Hazard | None:
+    """Refuse what is no hazard."""
+    if given is not None and not isinstance(given, Hazard):
+        raise RciError(f"hazard must be a Hazard, or None for the plain environment, got {given!r}.")
+    return given

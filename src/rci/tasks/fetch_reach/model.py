@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import threading
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate, pairwise
@@ -21,6 +22,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 
+LOADING = threading.RLock()  # one thread at a time, as stderr is silenced for all of them meanwhile
 OLDEST, FIRST_BROKEN = (3, 3), (3, 6)  # of MuJoCo
 SUBSTEPS = 20  # of 2 ms each, for a step of 40 ms
 HORIZON = 50  # steps
@@ -42,19 +44,19 @@ JOINT_BOX = {
     "head_tilt": (-0.04, 0.16),
     "shoulder_pan": (-0.8, 0.8),
     "shoulder_lift": (-1.4, 0.3),
-    "wrist_flex": (-0.2, 2.1),
-    "wrist_roll": (-1.0, 1.0),
+    "wrist_flex": (-0.4, 2.1),
+    "wrist_roll": (-1.3, 1.3),
 }
-# A world whose joints are this far inside the box before and after a step was inside all the while: to leave it
-# and come back, a joint would have to cover twice this within 40 ms.
+# A world counts as inside the box during a step if its joints are this far inside before and after it. To leave the box
+# and come back, a joint would have to cover twice this within 40 ms, which none has been seen to do.
 ROOM = {
     "torso_lift": 0.005,  # m
     "head_pan": 0.09,  # rad
     "head_tilt": 0.09,
     "shoulder_pan": 0.15,
     "shoulder_lift": 0.15,
-    "wrist_flex": 0.15,
-    "wrist_roll": 0.15,
+    "wrist_flex": 0.25,
+    "wrist_roll": 0.3,
 }
 
 
@@ -91,6 +93,12 @@ class Arm(NamedTuple):
 @cache
 def load_arm() -> Arm:
     """The arm of the installed gymnasium-robotics; loaded once, and never changed."""
+    with LOADING:  # two threads may come here at once; the second finds what the first has loaded
+        return _load_arm()
+
+
+@cache
+def _load_arm() -> Arm:
     mujoco = import_mujoco()
     env = make_native().unwrapped
     model, data = env.model, env.data
@@ -154,7 +162,7 @@ def make_native(**options: Any) -> Any:
     import gymnasium
 
     import_mujoco()
-    with contextlib.redirect_stderr(io.StringIO()):  # at import, it prints a notice about another environment
+    with LOADING, contextlib.redirect_stderr(io.StringIO()):  # it prints a notice about another environment
         import gymnasium_robotics
     gymnasium.register_envs(gymnasium_robotics)
     return gymnasium.make("FetchReachDense-v4", **options)
@@ -162,9 +170,9 @@ def make_native(**options: Any) -> Any:
 
 def check_horizon(steps: Any) -> int:
     """Steps after which an episode is cut."""
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise RciError(f"max_episode_steps must be a whole number, at least 1, got {steps!r}.")
-    return steps
+    return int(steps)
 
 
 def import_mujoco() -> Any:

@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
 from rci.tasks.fetch_reach.model import make_native
 from rci.tasks.fetch_reach.simulator import MOST_DRAWS, no_free_goal
 
@@ -23,7 +24,7 @@ class SafeFetchReach(gymnasium.Env):
 
     def __init__(self, hazard: Hazard | None = HAZARD, render_mode: str | None = None) -> None:
         self.arm: Any = make_native(render_mode=render_mode).unwrapped
-        self.hazard, self.render_mode = hazard, render_mode
+        self.hazard, self.render_mode = check_hazard(hazard), render_mode
         self.metadata = self.arm.metadata
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (OBS_SIZE,), np.float64)
         self.action_space = self.arm.action_space
@@ -40,6 +41,8 @@ class SafeFetchReach(gymnasium.Env):
         raise no_free_goal()
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
+        if not np.isfinite(action).all():
+            raise RciError("the action is not finite.")
         table, reward, terminated, truncated, info = self.arm.step(action)
         obs = in_a_row(table)
         if self.hazard is not None:

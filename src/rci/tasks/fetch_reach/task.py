@@ -12,9 +12,9 @@ from typing import Any
 import gymnasium
 
 from rci.tasks.base import Task, uniform_actions
-from rci.tasks.batched import BatchedEnv
+from rci.tasks.batched import BatchedEnv, check_num_envs
 from rci.tasks.fetch_reach.controllers import detour, seek
-from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
 from rci.tasks.fetch_reach.model import HORIZON, check_horizon
 from rci.tasks.fetch_reach.scene import draw_scene, probe, views
 
@@ -27,7 +27,7 @@ def make_vec(num_envs: int, hazard: Hazard | None = HAZARD, **config: Any) -> Ba
         make_fetch,
     )  # MuJoCo is loaded when a world is made, not before
 
-    return make_fetch(num_envs, hazard, **config)
+    return make_fetch(check_num_envs(num_envs), check_hazard(hazard), **config)
 
 
 def make(
@@ -36,7 +36,8 @@ def make(
     """One arm, simulated by gymnasium-robotics itself."""
     from rci.tasks.fetch_reach.original import SafeFetchReach
 
-    return gymnasium.wrappers.TimeLimit(SafeFetchReach(hazard, render_mode), check_horizon(max_episode_steps))
+    env = SafeFetchReach(hazard, render_mode)
+    return gymnasium.wrappers.TimeLimit(env, check_horizon(max_episode_steps))
 
 
 def task(name: str, hazard: Hazard) -> Task:

@@ -6,6 +6,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.fetch_reach.hazard import Hazard
@@ -52,7 +53,10 @@ def make_fetch(
     max_episode_steps: int = HORIZON,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     threads: int | None = None,
+    render_mode: str | None = "rgb_array",
 ) -> FetchVectorEnv:
     """`num_envs` arms, with or without a hazard."""
+    if render_mode not in (None, "rgb_array"):
+        raise RciError(f"render_mode {render_mode!r} is not supported: pictures are rgb_array.")
     simulator = FetchSimulator(num_envs, hazard, check_horizon(max_episode_steps), threads)
     return FetchVectorEnv(simulator, num_envs, autoreset_mode)
