@@ -70,7 +70,7 @@ class Hazard:
         return (self.distance(goal) < self.clearance) | aside
 
 
-HAZARD = Hazard(centre=(1.42, 0.827, 0.535), radius=0.06, cone=50.0)
+HAZARD = Hazard(centre=(1.416, 0.823, 0.535), radius=0.06, cone=50.0)
 
 
 def check_hazard(given: Hazard | None) -> Hazard | None:
