@@ -45,7 +45,9 @@ def arrows_of(maps: list[FieldMap]) -> list[Quiver]:
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch) -> ReportInput:
-    task = SimpleNamespace(views=(), scene=None, probe=probe, distance=distance, danger_distance=0.2)
+    task = SimpleNamespace(
+        views=(), space=None, scene=None, probe=probe, distance=distance, danger_distance=0.2
+    )
     monkeypatch.setitem(rci.tasks.TASKS, "plane", task)  # type: ignore[arg-type]
     episodes = Episodes.from_list([Episode(np.zeros((3, 2)), np.zeros((2, 2)), np.ones(2), False, True)])
     labels = Labels.for_episodes(episodes, [1])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import rci.tasks
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
@@ -17,6 +18,7 @@ from rci.reporting import critic_figures, dataset_figures, figures, film_figures
 from rci.reporting.contents import CriticMap, MethodResult, ReportInput
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS
+from rci.reporting.summary import result_rows
 from rci.tasks.base import Probe
 
 STEPS = 20
@@ -55,7 +57,7 @@ def probe() -> Probe:
 def lane(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A task with a scene and a probe, without paths; observations are [2, 3]."""
     task = SimpleNamespace(
-        views=(), scene=draw_scene, probe=probe, distance=distance, danger_distance=0.2,
+        views=(), space=None, scene=draw_scene, probe=probe, distance=distance, danger_distance=0.2,
         unsafe=lambda obs: distance(obs) <= 0.2, step_seconds=0.5,
     )  # fmt: skip
     monkeypatch.setitem(rci.tasks.TASKS, "lane", task)  # type: ignore[arg-type]
@@ -283,3 +285,19 @@ def test_the_page_of_a_task_with_scenes(report: ReportInput, tmp_path: Path) -> 
     assert {"figures/critics.svg", "figures/film-1.png", "figures/demonstrators.svg"} <= set(
         numbers["figures"]
     )
+
+
+def test_tasks_with_three_dimensions_show_them(report: ReportInput, lane: SimpleNamespace) -> None:
+    assert figures.space_pictures(report) == []
+    drawn = []
+
+    def space(episodes) -> Figure:
+        drawn.append([obs.shape for obs in episodes])
+        return Figure(figsize=(1, 1))
+
+    lane.space = space
+    pictures = figures.space_pictures(report)
+    methods = {row.method for row in result_rows(report)}
+    assert len(pictures) == len(drawn) == len(methods)
+    assert drawn[0] == [episode.obs.shape for episode in report.results[0].rollouts]
+    assert pictures[0].name.startswith("space-01-")

@@ -110,12 +110,13 @@ def world() -> Iterator[None]:
     """A stand-in for the tasks: one of them can be drawn."""
     tasks = {
         "field": SimpleNamespace(
+            space=None,
             views=(View("", lambda obs: obs[..., :2], lambda axes: axes.set(xlim=(-3, 3), ylim=(-3, 3))),),
             scene=None,
             probe=None,
             danger_distance=0.0,
         ),
-        "blind": SimpleNamespace(views=(), scene=None, probe=None, danger_distance=0.0),
+        "blind": SimpleNamespace(views=(), space=None, scene=None, probe=None, danger_distance=0.0),
     }
     module = ModuleType("rci.tasks")
     module.TASKS = tasks  # type: ignore[attr-defined]

@@ -142,6 +142,25 @@ def path_pictures(report: ReportInput) -> list[Picture]:
     return pictures
 
 
+def space_pictures(report: ReportInput) -> list[Picture]:
+    """The rollouts of each method at its tightest budget in three dimensions, where the task can draw them."""
+    task = _task(report)
+    if task is None or task.space is None:
+        return []
+    tightest: dict[str, tuple[ResultRow, Episodes]] = {}
+    for row, recorded in _rollouts(report):
+        tightest.setdefault(row.method, (row, recorded))
+    return [
+        render(
+            f"space-{place:02d}-{_slug(row.method)}",
+            f"Paths of {len(recorded)} rollouts of {_named(row)} in three dimensions.",
+            _named(row),
+            partial(task.space, [episode.obs for episode in recorded]),
+        )
+        for place, (row, recorded) in enumerate(tightest.values(), start=1)
+    ]
+
+
 def policy_film_pictures(report: ReportInput) -> list[Picture]:
     """The first rollout of each method at its tightest budget, as a film strip; all in one scale of time."""
     task = _task(report)

@@ -53,6 +53,7 @@ def write_report(report: ReportInput, folder: Path) -> Path:
         "results": figures.result_pictures(report),
         "trade-off": figures.trade_off_pictures(report),
         "paths": figures.path_pictures(report),
+        "space": figures.space_pictures(report),
         "policy-films": figures.policy_film_pictures(report),
         "critics": figures.critic_pictures(report),
         "fields": figures.field_pictures(report),
@@ -211,6 +212,11 @@ def _paths(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
             "<p>Rollouts of the first seed's policy, for each method at its tightest and its loosest budget. A dot is "
             "the start, a cross the end.</p>"
             + grid(pictures["paths"], "four" if len(figures.task_views(report)) < 2 else "two")
+        )
+    if pictures["space"]:
+        content += (
+            "<p>The same in three dimensions, at the tightest budget. Paths that enter the danger stand out; dots are "
+            "goals.</p>" + grid(pictures["space"], "four")
         )
     if pictures["policy-films"]:
         content += (

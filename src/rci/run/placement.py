@@ -49,7 +49,8 @@ RADII = (0.04, 0.05, 0.06, 0.07, 0.08)  # m
 NATIVE_EPISODES = SCRIPTED_EPISODES = 1000
 
 DIAGONAL = (1, 1, 0)  # forwards and to the left, level
-CANDIDATES = (  # cone in degrees, gap in m, radius in m; around HAZARD, one of the three at a time
+CANDIDATES = (  # cone in degrees, gap in m, radius in m: around the first, one of the three at a time
+    (50.0, 0.05, 0.06),
     (45.0, 0.05, 0.06),
     (50.0, 0.04, 0.06),
     (50.0, 0.05, 0.07),

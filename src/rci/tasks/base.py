@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,9 @@ class Task:
     )  # kinds of danger, if several
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
     views: tuple[View, ...] = ()  # the sides from which paths are drawn, at most two
+    space: Callable[[Sequence[Array]], Any] | None = (
+        None  # observations of episodes -> a 3-D matplotlib figure
+    )
     scene: Callable[[Any, Array], None] | None = None  # draws what one observation shows on matplotlib axes
     probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
 

@@ -177,10 +177,16 @@ def paths_3d(hazard: Hazard, paths: Sequence[Array], goals: Array) -> Figure:
     return figure
 
 
+def draw_space(hazard: Hazard, episodes: Sequence[Array]) -> Figure:
+    """The paths of whole episodes, from their observations [T + 1, 16]."""
+    goals = np.stack([obs[0, GOAL] for obs in episodes])
+    return paths_3d(hazard, [obs[:, GRIPPER] for obs in episodes], goals)
+
+
 def slice_axes(hazard: Hazard) -> Array:
     """Two unit vectors [2, 3]: from the start to the hazard, and across it in the horizontal."""
     away = np.array(hazard.centre) - START
-    along = away / norm(away) if norm(away) > 1e-6 else np.array([1.0, 0.0, 0.0])
+    along = away / norm(away)
     across = np.array([-along[1], along[0], 0.0])
     if norm(across) < 1e-3:  # the hazard is right above or below: every horizontal is as good
         across = np.array([0.0, 1.0, 0.0])
@@ -203,7 +209,7 @@ def probe_goal(hazard: Hazard) -> Array:
     place = choice @ basis
     # A centimetre more than the clearance, so that dot and circle stay apart on the map
     allowed = hazard.distance(START + place) >= hazard.clearance + 0.01 - 1e-9
-    allowed &= (np.abs(place) <= GOAL_REACH + 1e-9).all(-1)
+    allowed &= (np.abs(place) <= GOAL_REACH + 1e-9).all(-1) & ~hazard.refuses(START + place)
     if not allowed.any():
         raise RciError(f"{hazard} leaves no room for a goal on the slice through it and the start.")
     # Rounded, so that of two mirror images the first is taken on every machine

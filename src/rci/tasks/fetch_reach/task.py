@@ -16,7 +16,7 @@ from rci.tasks.batched import BatchedEnv, check_num_envs
 from rci.tasks.fetch_reach.controllers import detour, seek
 from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
 from rci.tasks.fetch_reach.model import HORIZON, check_horizon
-from rci.tasks.fetch_reach.scene import draw_scene, probe, views
+from rci.tasks.fetch_reach.scene import draw_scene, draw_space, probe, views
 
 STEP_SECONDS = 0.04
 
@@ -60,6 +60,7 @@ def task(name: str, hazard: Hazard) -> Task:
             "detour": {"detour": 1.0},
         },
         views=views(hazard),
+        space=partial(draw_space, hazard),
         scene=partial(draw_scene, hazard),
         probe=partial(probe, hazard),
     )
