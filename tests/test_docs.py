@@ -35,8 +35,9 @@ from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
-from rci.run.bench import INSTALLED, STRICTLY, bench_table, parity_failures
+from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
+from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 
 ROOT = Path(__file__).parents[1]
@@ -519,7 +520,10 @@ def committed(name: str) -> list[dict]:
 
 def test_the_speeds_in_the_docs_are_the_committed_ones():
     rows = committed("bench-sim.json")
-    speeds, start = rows[:-1], rows[-1]
+    (start,) = (row for row in rows if row["unit"] == "s")
+    speeds, arms = ([row for row in rows if row["name"] == name] for name in ("highway-v0", "fetch-reach"))
+    assert bench_table(arms) in (DOCS / "fetch_reach.md").read_text()
+    assert bench_table(arms[-1:]) in (ROOT / "README.md").read_text()
     page = (DOCS / "highway.md").read_text()
     assert bench_table(speeds) in page
     assert f"{start['value']:.2f} s after numba is imported" in page
@@ -541,4 +545,8 @@ def test_the_parity_in_the_docs_is_the_committed_one():
     assert f"all {sum(row['value'] for row in strict)} episodes are equal in every bit" in page
     assert f"{max(row['parity_max_abs'] for row in installed):.1e}" in page
     assert parity_failures(rows) == []
+    arms = [row for row in rows if row["name"] == f"parity, {ARM}"]
+    assert {row["config"]["case"] for row in arms} == {case.name for case in ARM_CASES}
+    bitwise = sum(row["value"] for row in arms)
+    assert f"all {bitwise} episodes are equal in every bit" in (DOCS / "fetch_reach.md").read_text()
     assert {row["config"]["case"] for row in strict} == {case.name for case in CASES}

@@ -507,7 +507,7 @@ def test_a_step_before_the_first_reset() -> None:
 def test_a_hazard_that_leaves_no_goals() -> None:
     everywhere = Hazard(centre=(1.42, 0.827, 0.535), radius=0.1, clearance=0.5)
     for env in (fetch(1, hazard=everywhere), make("fetch-reach", hazard=everywhere)):
-        with pytest.raises(RciError, match="no goal clear of the hazard in 1000 draws"):
+        with pytest.raises(RciError, match="no goal that goes with the hazard in 1000 draws"):
             env.reset(seed=0)
 
 

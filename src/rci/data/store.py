@@ -198,10 +198,10 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 
 @cache
-def versions() -> dict[str, str]:
-    """Versions of the packages that results depend on."""
+def versions(extras: tuple[str, ...] = RECORDED_EXTRAS) -> dict[str, str]:
+    """Versions of the packages that results depend on; of the extras, those that are installed."""
     found = {name: importlib.metadata.version(name) for name in RECORDED_PACKAGES}
-    for name in RECORDED_EXTRAS:
+    for name in extras:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
     return found

@@ -242,8 +242,9 @@ def _fields(pictures: Sequence[Picture]) -> str:
         return ""
     return (
         "<p>What a policy does at a point of the map, all else being equal, and how much it expects to gain from there "
-        "on. It is shown for the first policy of each budget, from the loosest to the tightest; the tighter it is, the "
-        "earlier the arrows should turn away from danger.</p>" + strips(pictures)
+        "on; most of the map may be far from anything recorded. First without a budget, then from the loosest to the "
+        "tightest: the tighter it is, the earlier the arrows should turn away from danger. Policies weigh cost "
+        "differently, so compare shapes rather than values.</p>" + strips(pictures)
     )
 
 

@@ -27,7 +27,7 @@ CHOSEN, OTHER, LAST = LOOKS["rci"], LOOKS["reward-only"], LOOKS["sparse"]
 DIAMOND: dict[str, Any] = {"color": "white", "markeredgecolor": LAST.ink, "markersize": 4.4}
 SIZE = (7.6, 4.7)  # inches
 COLUMNS = (30.0, 72.0)  # where numbers end beside the candidates, in points from the panel's edge
-NAMES = ("Cone of the goals", "Gap between start and sphere", "Radius")
+NAMES = ("Cone", "Gap", "Radius")
 UNITS = ("°", " cm", " cm")
 COLOURS = 96  # of the PNG file
 SCRIPTED = "Scripted arms, chosen sphere"
@@ -118,17 +118,19 @@ def label(place: Triple) -> str:
 
 
 def families(found: Sequence[Candidate]) -> list[tuple[str, list[tuple[str, Candidate]]]]:
-    """Candidates that differ from the chosen one in one number only, by which one; then those that differ in more."""
-    chosen = [candidate for candidate in found if candidate.chosen]
+    """Candidates that differ from the middle of the search in one number, by which one; then those that do in more."""
+    middle = max(
+        (c.place for c in found), key=lambda place: sum(len(_differing(c.place, place)) < 2 for c in found)
+    )
     groups, seen = [], set()
     for axis, (name, unit) in enumerate(zip(NAMES, UNITS)):
-        alike = [c for c in found if chosen and _differing(c.place, chosen[0].place) <= {axis}]
-        if len(alike) > len(chosen):
-            alike.sort(key=lambda candidate, axis=axis: candidate.place[axis])  # type: ignore[misc]
-            groups.append((name, [(_value(c.place[axis], unit), c) for c in alike]))
+        alike = sorted((c for c in found if _differing(c.place, middle) <= {axis}), key=lambda c: c.place)
+        if len(alike) > 1:
+            fixed = " and ".join(f"{NAMES[i].lower()} {middle[i]:g}{UNITS[i]}" for i in range(3) if i != axis)
+            groups.append((f"{name}, at {fixed}", [(_value(c.place[axis], unit), c) for c in alike]))
             seen |= {c.place for c in alike}
     rest = [(label(c.place), c) for c in found if c.place not in seen]
-    return [*groups, ("Cone, gap, radius", rest)] if rest else groups
+    return [*groups, (", ".join(NAMES).capitalize(), rest)] if rest else groups
 
 
 def _draw_native(part: Any, native: Sequence[Row]) -> None:

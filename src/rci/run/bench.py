@@ -38,6 +38,9 @@ sys.stdout.write(f"{loaded - began} {time.perf_counter() - loaded}")
 
 def bench_sim(seconds: float = 1.0) -> Iterator[Row]:
     """Steps per second of the batched simulators. seconds: how long each round of each measurement takes."""
+    from rci.tasks.fetch_reach.model import import_mujoco
+
+    import_mujoco()  # if it is not there, say so now
     yield from bench_highway(seconds)
     yield warm_start()
     yield from bench_fetch(seconds)
@@ -75,7 +78,7 @@ def bench_highway(seconds: float) -> Iterator[Row]:
 
 
 def bench_fetch(seconds: float) -> Iterator[Row]:
-    """Safe-FetchReach against gymnasium-robotics, and against MuJoCo's own 20 substeps on as many cores."""
+    """Safe-FetchReach against gymnasium-robotics, and against MuJoCo's own 20 substeps, times the threads."""
     from rci.tasks.fetch_reach.parity import CASES, compare
 
     reference, limit = _arm_runner(), _substep_runner()
@@ -256,17 +259,24 @@ def _arms_runner(worlds: int, threads: int) -> Callable[[], int]:
 
 
 def _substep_runner() -> Callable[[], int]:
-    """Nothing but the physics of a step, from the start over and over, on one core."""
+    """Nothing but the physics of the steps of an episode of random actions, with the full model on one core."""
     import mujoco
 
-    from rci.tasks.fetch_reach.model import SUBSTEPS, load_arm
+    from rci.tasks.fetch_reach.model import HORIZON, SUBSTEPS, load_arm
+    from rci.tasks.fetch_reach.vector_env import make_fetch
 
-    arm = load_arm()
+    arm, envs, rng = load_arm(), make_fetch(1, hazard=None), np.random.default_rng(0)
+    envs.reset(seed=0)
+    states = [arm.start]
+    for _ in range(HORIZON - 1):
+        envs.step(rng.uniform(-1, 1, (1, 4)).astype(np.float32))
+        states.append(envs.simulator.state[0].copy())
     data = mujoco.MjData(arm.model)
 
     def run() -> int:
-        mujoco.mj_setState(arm.model, data, arm.start, arm.layout.flags)
-        mujoco.mj_step(arm.model, data, nstep=SUBSTEPS)
-        return 1
+        for state in states:
+            mujoco.mj_setState(arm.model, data, state, arm.layout.flags)
+            mujoco.mj_step(arm.model, data, nstep=SUBSTEPS)
+        return len(states)
 
     return run

@@ -50,7 +50,7 @@ class Job:
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""
         parents = {name: input_hash(path) for name, path in self.inputs.items()}
-        made_by = [store.versions(), code_digest()]
+        made_by = [store.versions(simulator_packages(self.settings)), code_digest()]
         text = json.dumps([self.stage, self.settings, self.seed, made_by, parents], sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         return Provenance(self.settings, self.seed, parents, key)
@@ -60,6 +60,14 @@ class Job:
         if not store.is_current(self.output, self.provenance().key):
             return False
         return self.stage != "collect" or _oracle_belongs(self.output)
+
+
+def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The packages that simulate the task of a job, if it simulates one; no other job depends on them."""
+    from rci.tasks import TASKS
+
+    task = TASKS.get(settings.get("task_name") or settings.get("task", ""))
+    return () if task is None else task.packages
 
 
 @cache

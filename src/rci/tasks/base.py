@@ -51,6 +51,7 @@ class Task:
     distance: Callable[[Array], Array]  # obs [..., d] -> distance to the nearest danger [...]
     behaviours: Mapping[str, BehaviourPolicy]
     recipes: Mapping[str, Mapping[str, float]]  # recipe -> share of episodes per behaviour
+    packages: tuple[str, ...] = ()  # extras that simulate it
     variant_of: str = ""  # another task whose presets serve this one as well
     step_seconds: float | None = None  # how long a step lasts, where that means something
     danger_distance: float = 0.0  # the distance at which `unsafe` begins

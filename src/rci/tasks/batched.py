@@ -170,7 +170,8 @@ def check_actions(given: Any, space: Any, single: Any) -> Array:
     if not np.issubdtype(actions.dtype, np.number) or np.iscomplexobj(actions):
         raise RciError(f"actions must be numbers, got {actions.dtype}.")
     if not np.isfinite(actions).all():
-        raise RciError(f"the action of environment {np.argmin(np.isfinite(actions).all(1))} is not finite.")
+        which = "" if actions.ndim == 1 else f" of environment {np.argmin(np.isfinite(actions).all(1))}"
+        raise RciError(f"the action{which} is not finite.")
     return actions
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
 
@@ -30,8 +30,12 @@ class Crew:
             return
         if self._pool is None or self._process != os.getpid():
             self._pool, self._process = ThreadPoolExecutor(len(self.shares)), os.getpid()
-        for part in [self._pool.submit(work, i, *share) for i, share in enumerate(self.shares)]:
-            part.result()
+        parts = [self._pool.submit(work, i, *share) for i, share in enumerate(self.shares)]
+        try:
+            for part in parts:
+                part.result()
+        finally:
+            wait(parts)  # whatever happened: nobody may still be at work when the next step begins
 
     def close(self) -> None:
         """End the threads; a later run would start new ones."""

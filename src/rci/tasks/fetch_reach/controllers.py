@@ -14,9 +14,9 @@ ASIDE = np.array([0.1, 0.2, 1.0])  # some direction, which no way to a goal is p
 PUSH = 20.0  # action per metre that it is too near
 
 
-def seek(rng: np.random.Generator, obs: Array) -> Array:
+def seek(rng: np.random.Generator, obs: Array, gain: float = GAIN) -> Array:
     """Head for the goal with a slightly shaky hand, blind to the hazard."""
-    aim = GAIN * _to_goal(obs)
+    aim = gain * _to_goal(obs)
     return _actions(aim + SHAKE * rng.standard_normal(aim.shape))
 
 

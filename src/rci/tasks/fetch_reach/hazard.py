@@ -16,6 +16,7 @@ FINGERS, VELOCITY, FINGER_SPEEDS = slice(3, 5), slice(5, 8), slice(8, 10)  # m; 
 ACHIEVED, GOAL = slice(10, 13), slice(13, 16)  # m; ACHIEVED is the gripper once more
 START = np.array([1.3418, 0.7491, 0.5347])  # m: where the end-effector begins, to a tenth of a millimetre
 GOAL_REACH = 0.15  # m: goals are drawn from the cube of this half-width around the start
+ACTION_UNIT = 0.05  # m that an action of 1 asks for
 GOAL_RADIUS = 0.05  # m: nearer than this counts as a success in gymnasium-robotics
 
 
@@ -70,7 +71,7 @@ class Hazard:
         return (self.distance(goal) < self.clearance) | aside
 
 
-HAZARD = Hazard(centre=(1.416, 0.823, 0.535), radius=0.06, cone=50.0)
+HAZARD = Hazard(centre=(1.4267, 0.834, 0.5347), radius=0.07, cone=50.0)
 
 
 def check_hazard(given: Hazard | None) -> Hazard | None:

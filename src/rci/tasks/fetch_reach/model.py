@@ -1,9 +1,9 @@
 """The Fetch arm as gymnasium-robotics builds it, and a leaner model of it that computes the same.
 
 Half of MuJoCo's time goes into asking whether parts of the robot touch each other that cannot: the head and the
-shoulder, say. `lean` is the same model without those questions. It is exact as long as seven joints stay in the box
-`JOINT_BOX`, in which a test proves with separating planes that none of the pairs comes near the other; outside the
-box, worlds are stepped by the full model.
+shoulder, say. `lean` is the same model without those questions, for arms whose seven joints are in the box
+`JOINT_BOX`: there, a test proves with separating planes, the pairs do not touch. Other arms are stepped by the full
+model. That MuJoCo sees no contact where there is none is tested, not proved.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import threading
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -175,6 +176,11 @@ def check_horizon(steps: Any) -> int:
     return int(steps)
 
 
+def _major_minor(text: str) -> tuple[int, ...]:
+    """ "3.6.0rc1" -> (3, 6)."""
+    return tuple(int(re.match(r"\d*", part).group() or 0) for part in text.split(".")[:2])  # type: ignore[union-attr]
+
+
 def import_mujoco() -> Any:
     """MuJoCo, if it is there and one with which gymnasium-robotics works."""
     try:
@@ -197,8 +203,10 @@ def import_mujoco() -> Any:
 
 def check_versions(mujoco: str, robotics: str) -> None:
     """Refuse versions of which it is known that they do not work together."""
-    cure = "install rci with the extra 'fetch', or mujoco>=3.3,<3.6"
-    found = tuple(int(part) for part in mujoco.split(".")[:2])
+    cure = "install rci with the extra 'fetch', or gymnasium-robotics>=1.4.2,<1.5 with mujoco>=3.3,<3.6"
+    found = _major_minor(mujoco)
+    if not (1, 4) <= _major_minor(robotics) < (1, 5):
+        raise RciError(f"gymnasium-robotics {robotics} is installed, but FetchReach needs 1.4; {cure}.")
     if found >= FIRST_BROKEN:
         raise RciError(
             f"MuJoCo {mujoco} is installed, but FetchReach needs one before 3.6: gymnasium-robotics {robotics} fails "

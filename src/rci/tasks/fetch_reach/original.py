@@ -7,8 +7,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from rci.data.errors import RciError
+from rci.data.errors import unknown_name
 from rci.data.record import Array
+from rci.tasks.batched import check_actions
 from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
 from rci.tasks.fetch_reach.model import make_native
 from rci.tasks.fetch_reach.simulator import MOST_DRAWS, no_free_goal
@@ -22,10 +23,14 @@ class SafeFetchReach(gymnasium.Env):
     Without a hazard it is the plain environment. It never ends; a time limit is a wrapper's business.
     """
 
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 25}  # noqa: RUF012 (Gymnasium's own way)
+
     def __init__(self, hazard: Hazard | None = HAZARD, render_mode: str | None = None) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise unknown_name("render mode", str(render_mode), self.metadata["render_modes"])
         self.arm: Any = make_native(render_mode=render_mode).unwrapped
+        self._workbench: Any = None  # until a picture is asked for
         self.hazard, self.render_mode = check_hazard(hazard), render_mode
-        self.metadata = self.arm.metadata
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (OBS_SIZE,), np.float64)
         self.action_space = self.arm.action_space
 
@@ -41,8 +46,7 @@ class SafeFetchReach(gymnasium.Env):
         raise no_free_goal()
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
-        if not np.isfinite(action).all():
-            raise RciError("the action is not finite.")
+        action = check_actions(action, self.action_space, self.action_space)
         table, reward, terminated, truncated, info = self.arm.step(action)
         obs = in_a_row(table)
         if self.hazard is not None:
@@ -53,12 +57,16 @@ class SafeFetchReach(gymnasium.Env):
         """The workbench with goal and hazard. Nothing of the simulation is changed by looking at it."""
         if self.render_mode != "rgb_array":
             return self.arm.render()
-        from rci.tasks.fetch_reach.workbench import draw_workbench
+        from rci.tasks.fetch_reach.workbench import Workbench
 
-        return draw_workbench(self.arm.model, self.arm.data, self.hazard, self.arm.goal)
+        self._workbench = self._workbench or Workbench(self.arm.model)
+        return self._workbench.draw(self.arm.data, self.hazard, self.arm.goal)
 
     def close(self) -> None:
         self.arm.close()
+        if self._workbench is not None:
+            self._workbench.close()
+            self._workbench = None
 
 
 def in_a_row(obs: dict[str, Array]) -> Array:

@@ -15,20 +15,23 @@ from rci.tasks.fetch_reach.task import make, make_vec
 from rci.tasks.parity import Parity
 
 ANSWER = ("obs", "reward", "terminated", "truncated")
-Driver = Callable[[np.random.Generator, Array, int], Array]  # (rng, obs [1, 16], seed) -> action [1, 4]
+Driver = Callable[
+    [np.random.Generator, Array, tuple[int, int]], Array
+]  # (rng, obs, (seed, step)) -> action [1, 4]
 
 
-def _random(rng: np.random.Generator, obs: Array, seed: int) -> Array:
+def _random(rng: np.random.Generator, obs: Array, when: tuple[int, int]) -> Array:
     return rng.uniform(-1, 1, (1, 4)).astype(np.float32)
 
 
-def _precise(rng: np.random.Generator, obs: Array, seed: int) -> Array:
+def _precise(rng: np.random.Generator, obs: Array, when: tuple[int, int]) -> Array:
     return rng.uniform(-1.3, 1.3, (1, 4))  # float64, and beyond the limits
 
 
-def _corner(rng: np.random.Generator, obs: Array, seed: int) -> Array:
-    """Always one way, as the seed's bits say: into the table, the head, or as far as the arm reaches."""
-    return 1 - 2 * (seed >> np.arange(4)[None] & 1).astype(np.float32)
+def _corner(rng: np.random.Generator, obs: Array, when: tuple[int, int]) -> Array:
+    """One way for 25 steps, then another: into the table, the head, or as far as the arm reaches."""
+    seed, step = when
+    return np.random.default_rng([seed, step // 25]).choice([-1.0, 1.0], (1, 4)).astype(np.float32)
 
 
 class Case(NamedTuple):
@@ -42,8 +45,8 @@ class Case(NamedTuple):
 CASES = (
     Case("arm, random", _random),
     Case("arm, float64 beyond the limits", _precise),
-    Case("arm, straight to the goal", lambda rng, obs, seed: seek(rng, obs)),
-    Case("arm, around the hazard", lambda rng, obs, seed: detour(HAZARD, rng, obs)),
+    Case("arm, straight to the goal", lambda rng, obs, when: seek(rng, obs)),
+    Case("arm, around the hazard", lambda rng, obs, when: detour(HAZARD, rng, obs)),
     Case("arm, into corners", _corner),
     Case("arm, random, no hazard", _random, hazard=None),
 )
@@ -75,7 +78,7 @@ def _episode(
     rng = np.random.default_rng(seed)
     identical = result.same("obs", obs, mine[0], f"{case.name}, seed {seed}, reset")
     for step in range(HORIZON):
-        action = case.driver(rng, mine, seed)
+        action = case.driver(rng, mine, (seed, step))
         *theirs, info = original.step(action[0])
         *answers, infos = batched.step(action)
         mine = answers[0]

@@ -19,6 +19,7 @@ from rci.data.record import Array
 from rci.tasks.base import Probe, View
 from rci.tasks.fetch_reach.hazard import (
     ACHIEVED,
+    ACTION_UNIT,
     GOAL,
     GOAL_RADIUS,
     GOAL_REACH,
@@ -55,7 +56,6 @@ BOX_ELEVATION, BOX_AZIMUTH = 20.0, -62.0  # degrees
 
 PROBE_POINTS, PROBE_STEP = 41, 0.01  # m between neighbours
 BEYOND = 0.03  # m between the hazard's clearance and the probe's goal
-ACTION_REACH = 0.05  # m that an action of 1 asks for
 
 GRIPPER_COLOR, GOAL_COLOR, DANGER_COLOR, INK = "#0072b2", "#009e73", "#d55e00", "#4a4f59"
 DANGER_FILL, TABLE_COLOR = "#f3c6bd", "#e4e6ea"
@@ -212,6 +212,8 @@ def probe_goal(hazard: Hazard) -> Array:
     allowed &= (np.abs(place) <= GOAL_REACH + 1e-9).all(-1) & ~hazard.refuses(START + place)
     if not allowed.any():
         raise RciError(f"{hazard} leaves no room for a goal on the slice through it and the start.")
+    hidden = allowed & (choice[:, 0] > norm(np.array(hazard.centre) - START))
+    allowed = hidden if hidden.any() else allowed
     # Rounded, so that of two mirror images the first is taken on every machine
     far = norm(choice - wished, axis=-1).round(6)
     return choice[np.argmin(np.where(allowed, far, np.inf))]
@@ -234,7 +236,7 @@ def probe(hazard: Hazard) -> Probe:
         x_label="m from the start towards the hazard",
         y_label="m across",
         draw=lambda axes: _draw_slice(hazard, axes, x, y),
-        arrow=lambda action: ACTION_REACH * np.asarray(action)[..., :3] @ basis.T,
+        arrow=lambda action: ACTION_UNIT * np.asarray(action)[..., :3] @ basis.T,
     )
 
 

@@ -16,12 +16,11 @@ from gymnasium.utils.seeding import np_random
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.crew import Crew
-from rci.tasks.fetch_reach.hazard import GOAL_RADIUS, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.hazard import ACTION_UNIT, GOAL_RADIUS, OBS_SIZE, Hazard
 from rci.tasks.fetch_reach.model import SUBSTEPS, Arm, load_arm
 
 MOST_DRAWS = 1000  # of one goal, before giving up
 STEP_COST = 0.4e-3  # s that one world takes for one step, roughly
-ACTION_UNIT = 0.05  # m that the target moves for an action of 1
 DOWNWARDS = np.array([1.0, 0.0, 1.0, 0.0])  # gymnasium-robotics adds this quaternion to the gripper's
 
 
@@ -170,7 +169,7 @@ class FetchSimulator:
 
 
 def no_free_goal() -> RciError:
-    """What to say when every goal is too near to the hazard."""
+    """What to say when every goal is refused."""
     return RciError(
-        f"no goal clear of the hazard in {MOST_DRAWS} draws: the sphere is too large, or too much in the way."
+        f"no goal that goes with the hazard in {MOST_DRAWS} draws: its sphere is too large, or its cone too narrow."
     )

@@ -49,6 +49,7 @@ def task(name: str, hazard: Hazard) -> Task:
         make=partial(make, hazard=hazard),
         unsafe=hazard.unsafe,
         distance=hazard.gripper_distance,
+        packages=("mujoco", "gymnasium-robotics"),
         variant_of="" if name == "fetch-reach" else "fetch-reach",
         step_seconds=STEP_SECONDS,
         behaviours={"random": uniform_actions(4), "seeker": seek, "detour": partial(detour, hazard)},
