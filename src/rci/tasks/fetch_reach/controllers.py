@@ -45,9 +45,7 @@ def _blocked(hazard: Hazard, obs: Array) -> Array:
     ahead = ((hazard.centre - place) * towards).sum(-1, keepdims=True) / np.maximum(length, 1e-12)
     nearest = place + np.clip(ahead, 0.0, 1.0) * towards
     goal = np.asarray(obs, np.float64)[..., GOAL]
-    berth = np.minimum(
-        BERTH, 0.9 * hazard.distance(goal)
-    )  # or the way to a goal near the sphere is never free
+    berth = np.minimum(BERTH, 0.9 * hazard.distance(goal))  # less, or a goal near the sphere is never free
     return (hazard.distance(nearest) < berth)[..., None]
 
 

@@ -15,9 +15,8 @@ from rci.tasks.fetch_reach.task import make, make_vec
 from rci.tasks.parity import Parity
 
 ANSWER = ("obs", "reward", "terminated", "truncated")
-Driver = Callable[
-    [np.random.Generator, Array, tuple[int, int]], Array
-]  # (rng, obs, (seed, step)) -> action [1, 4]
+# (rng, obs [1, 16], (seed, step)) -> action [1, 4]
+Driver = Callable[[np.random.Generator, Array, tuple[int, int]], Array]
 
 
 def _random(rng: np.random.Generator, obs: Array, when: tuple[int, int]) -> Array:

@@ -16,7 +16,18 @@ from gymnasium.utils.seeding import np_random
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.crew import Crew
-from rci.tasks.fetch_reach.hazard import ACTION_UNIT, GOAL_RADIUS, OBS_SIZE, Hazard
+from rci.tasks.fetch_reach.hazard import (
+    ACHIEVED,
+    ACTION_UNIT,
+    FINGER_SPEEDS,
+    FINGERS,
+    GOAL,
+    GOAL_RADIUS,
+    GRIPPER,
+    OBS_SIZE,
+    VELOCITY,
+    Hazard,
+)
 from rci.tasks.fetch_reach.model import SUBSTEPS, Arm, load_arm
 
 MOST_DRAWS = 1000  # of one goal, before giving up
@@ -25,7 +36,7 @@ DOWNWARDS = np.array([1.0, 0.0, 1.0, 0.0])  # gymnasium-robotics adds this quate
 
 
 class FetchSimulator:
-    """`num_envs` arms; with a hazard, goals in it or near it are drawn again, from the same stream."""
+    """`num_envs` arms; with a hazard, goals that it refuses are drawn again, from the same stream."""
 
     observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (OBS_SIZE,), np.float64)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
@@ -43,9 +54,8 @@ class FetchSimulator:
         self.obs = np.zeros((num_envs, OBS_SIZE))
         self.crew = Crew(num_envs, STEP_COST, threads)
         self._rngs: dict[int, np.random.Generator] = {}
-        self._data: dict[
-            int, tuple[Any, Any]
-        ] = {}  # MuJoCo's memory of each thread: for the lean model, the full one
+        # MuJoCo's memory of each thread: for the lean model, and for the full one
+        self._data: dict[int, tuple[Any, Any]] = {}
 
     def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
         """Gymnasium's generators with these seeds."""
@@ -55,7 +65,7 @@ class FetchSimulator:
     def reset(self, index: Array) -> None:
         """The arm is always in the same place; goals are drawn."""
         self.state[index], self.pose[index] = self.arm.start, self.arm.start_pose
-        self.obs[index, :10] = self.arm.start_obs
+        self.obs[index, : self.arm.start_obs.size] = self.arm.start_obs
         self.clock[index] = 0
         for i in index:
             self.goal[i] = self._draw_goal(self._rngs[int(i)])
@@ -85,7 +95,7 @@ class FetchSimulator:
 
     def goal_distance(self) -> Array:
         """Metres from each end-effector to its goal."""
-        return np.linalg.norm(self.obs[:, 10:13] - self.goal, axis=-1)
+        return np.linalg.norm(self.obs[:, ACHIEVED] - self.goal, axis=-1)
 
     def _draw_goal(self, rng: np.random.Generator) -> Array:
         reach = self.arm.goal_reach
@@ -141,15 +151,15 @@ class FetchSimulator:
         """Numbers -> observations."""
         layout, seconds = self.arm.layout, self.arm.step_seconds
         qpos, qvel = self.state[index, layout.qpos], self.state[index, layout.qvel]
-        self.obs[index, 0:3] = self.place[index]
-        self.obs[index, 3:5] = qpos[:, layout.fingers]
-        self.obs[index, 5:8] = np.matmul(self.jacobian[index], qvel[:, :, None])[:, :, 0] * seconds
-        self.obs[index, 8:10] = qvel[:, layout.fingers] * seconds
+        self.obs[index, GRIPPER] = self.place[index]
+        self.obs[index, FINGERS] = qpos[:, layout.fingers]
+        self.obs[index, VELOCITY] = np.matmul(self.jacobian[index], qvel[:, :, None])[:, :, 0] * seconds
+        self.obs[index, FINGER_SPEEDS] = qvel[:, layout.fingers] * seconds
         self._see_goals(index)
 
     def _see_goals(self, index: Array) -> None:
-        self.obs[index, 10:13] = self.obs[index, 0:3]
-        self.obs[index, 13:16] = self.goal[index]
+        self.obs[index, ACHIEVED] = self.obs[index, GRIPPER]
+        self.obs[index, GOAL] = self.goal[index]
 
     @property
     def arm(self) -> Arm:

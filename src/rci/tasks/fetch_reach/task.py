@@ -23,9 +23,8 @@ STEP_SECONDS = 0.04
 
 def make_vec(num_envs: int, hazard: Hazard | None = HAZARD, **config: Any) -> BatchedEnv:
     """Many arms at once; config: max_episode_steps, autoreset_mode, threads."""
-    from rci.tasks.fetch_reach.vector_env import (
-        make_fetch,
-    )  # MuJoCo is loaded when a world is made, not before
+    # MuJoCo is loaded when a world is made, not before
+    from rci.tasks.fetch_reach.vector_env import make_fetch
 
     return make_fetch(check_num_envs(num_envs), check_hazard(hazard), **config)
 
