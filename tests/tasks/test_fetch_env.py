@@ -338,7 +338,7 @@ def test_the_arm_is_never_changed() -> None:
 
 def test_threads_change_nothing() -> None:
     crews = [fetch(7, **SHORT, threads=n) for n in (1, 2, 3, 20)]
-    assert [len(envs.simulator.crew.shares) for envs in crews] == [1, 2, 3, 7]
+    assert [envs.simulator.crew.members for envs in crews] == [1, 2, 3, 7]
     expected = [crews[0].reset(seed=0), *run(crews[0], 11)]
     for envs in crews[1:]:
         assert equal([envs.reset(seed=0), *run(envs, 11)], expected)

@@ -7,7 +7,7 @@ from matplotlib.patches import Circle, Rectangle
 
 from rci.data.errors import RciError
 from rci.tasks.fetch_reach import scene
-from rci.tasks.fetch_reach.hazard import ACHIEVED, GOAL, GRIPPER, START, VELOCITY, Hazard
+from rci.tasks.fetch_reach.hazard import ACHIEVED, GOAL, GRIPPER, HAZARD, START, VELOCITY, Hazard
 
 AHEAD = Hazard((START[0] + 0.06, START[1], START[2]), 0.04)
 ABOVE = Hazard((START[0], START[1], START[2] + 0.09), 0.05)
@@ -187,7 +187,10 @@ def test_the_probes_goal_by_hand() -> None:
     # 9 cm + 5 cm + 2 cm + 3 cm is outside the cube, and at its end, 15 cm, it is 1 cm to the surface: to the side
     along, across = scene.probe_goal(ABOVE)
     assert along == pytest.approx(0.15)
-    assert across == pytest.approx(-0.055)  # hypot(0.06, 0.055) = 0.0814, hypot(0.06, 0.05) = 0.0781
+    assert across == pytest.approx(-0.04)  # hypot(0.06, 0.04) = 0.0721, hypot(0.06, 0.035) = 0.0695
+    assert scene.probe_goal(HAZARD) == pytest.approx(
+        [0.21, 0]
+    )  # where the cube ends, just clear of the sphere
 
 
 @pytest.mark.parametrize("hazard", HAZARDS)
@@ -198,7 +201,7 @@ def test_the_probe(hazard: Hazard) -> None:
     goal = probe.obs[0, 0, GOAL]
     assert (probe.obs[..., GOAL] == goal).all()
     assert (np.abs(goal - START) <= 0.15 + 1e-6).all()
-    assert not hazard.refuses(goal)
+    assert hazard.distance(goal) >= hazard.clearance - 1e-4
     line = START + np.linspace(0, 1, 200)[:, None] * (goal - START)
     assert (hazard.distance(line) < 0).any()  # the straight way is barred
     assert (probe.obs[..., GRIPPER] == probe.obs[..., ACHIEVED]).all()

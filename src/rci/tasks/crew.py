@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any
@@ -15,22 +15,27 @@ from rci.data.errors import RciError
 WORTH_A_THREAD = 0.5e-3  # s of work below which handing it to a thread costs more than it saves
 
 
+CHUNKS = 8  # shares of the work per member: whoever is done early takes another one
+
+
 class Crew:
-    """Each member has its share of the worlds; threads are started when they are first needed."""
+    """Members take shares of the worlds until none is left; threads are started when they are first needed."""
 
     def __init__(self, worlds: int, seconds: float, threads: int | None) -> None:
-        self.shares = work_shares(worlds, seconds, threads)
+        self.members = members_for(worlds, seconds, threads)
+        self.shares = work_shares(worlds, seconds, self.members)
         self._pool: ThreadPoolExecutor | None = None
         self._process = os.getpid()  # whose threads they are: a fork has none of them
 
     def run(self, work: Callable[[int, int, int], None]) -> None:
         """work(member, first world, last world + 1), by all members at once. It must give the GIL away."""
-        if len(self.shares) == 1:
+        if self.members == 1:
             work(0, *self.shares[0])
             return
         if self._pool is None or self._process != os.getpid():
-            self._pool, self._process = ThreadPoolExecutor(len(self.shares)), os.getpid()
-        parts = [self._pool.submit(work, i, *share) for i, share in enumerate(self.shares)]
+            self._pool, self._process = ThreadPoolExecutor(self.members), os.getpid()
+        left = iter(self.shares)  # each is given out once: the interpreter's lock sees to it
+        parts = [self._pool.submit(_take_shares, work, member, left) for member in range(self.members)]
         try:
             for part in parts:
                 part.result()
@@ -48,15 +53,27 @@ class Crew:
         return {**self.__dict__, "_pool": None}
 
 
-def work_shares(worlds: int, seconds: float, threads: int | None) -> list[tuple[int, int]]:
-    """Which worlds each thread steps. seconds: that one world takes.
+def _take_shares(work: Callable[[int, int, int], None], member: int, left: Iterator[tuple[int, int]]) -> None:
+    for share in left:
+        work(member, *share)
+
+
+def members_for(worlds: int, seconds: float, threads: int | None) -> int:
+    """How many threads step `worlds` worlds that take `seconds` each.
 
     threads=None: as many as there are free cores and the work is worth.
     """
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        threads = max(1, min(cores, int(worlds * seconds / WORTH_A_THREAD)))
-    elif isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        return max(1, min(cores, worlds, int(worlds * seconds / WORTH_A_THREAD)))
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise RciError(f"threads must be a whole number, at least 1, got {threads!r}.")
-    borders = np.linspace(0, worlds, min(threads, worlds) + 1).astype(int)
+    return min(int(threads), worlds)
+
+
+def work_shares(worlds: int, seconds: float, members: int) -> list[tuple[int, int]]:
+    """Ranges of worlds, several for each member if they are worth it; one for a single member."""
+    worthwhile = int(worlds * seconds / WORTH_A_THREAD)
+    count = 1 if members == 1 else min(max(members, min(CHUNKS * members, worthwhile)), worlds)
+    borders = np.linspace(0, worlds, count + 1).astype(int)
     return [(int(first), int(last)) for first, last in pairwise(borders)]

@@ -207,9 +207,9 @@ def probe_goal(hazard: Hazard) -> Array:
     lattice = np.stack(np.meshgrid(half, half, indexing="ij"), -1).reshape(-1, 2)
     choice = np.concatenate([wished[None], lattice])
     place = choice @ basis
-    # A centimetre more than the clearance, so that dot and circle stay apart on the map
-    allowed = hazard.distance(START + place) >= hazard.clearance + 0.01 - 1e-9
-    allowed &= (np.abs(place) <= GOAL_REACH + 1e-9).all(-1) & ~hazard.refuses(START + place)
+    allowed = hazard.distance(START + place) >= hazard.clearance - 1e-4  # centres are rounded to as much
+    allowed &= (np.abs(place) <= GOAL_REACH + 1e-9).all(-1)
+    allowed &= np.rad2deg(np.arctan2(np.abs(choice[:, 1]), choice[:, 0])) <= hazard.cone
     if not allowed.any():
         raise RciError(f"{hazard} leaves no room for a goal on the slice through it and the start.")
     hidden = allowed & (choice[:, 0] > norm(np.array(hazard.centre) - START))
