@@ -173,24 +173,25 @@ def test_no_paths_at_all() -> None:
 
 
 def test_the_slice_leads_to_the_hazard() -> None:
-    assert scene.slice_axes(AHEAD) == pytest.approx(np.array([[1, 0, 0], [0, 1, 0]]))
+    assert scene.slice_axes(AHEAD) == pytest.approx(np.array([[1, 0, 0], [0, 0, 1]]))
     assert scene.slice_axes(ABOVE) == pytest.approx(np.array([[0, 0, 1], [0, 1, 0]]))
-    assert scene.slice_axes(LARGE) == pytest.approx(np.array([[0, -1, 0], [1, 0, 0]]))
-    along, across = scene.slice_axes(DIAGONAL)
-    assert across[2] == 0
-    assert along @ across == pytest.approx(0)
+    assert scene.slice_axes(LARGE) == pytest.approx(np.array([[0, -1, 0], [0, 0, 1]]))
+    along, up = scene.slice_axes(DIAGONAL)
+    assert up[2] > 0
+    assert along @ up == pytest.approx(0)
     assert 0.1 * along == pytest.approx((np.array(DIAGONAL.centre) - START) * 0.1 / 0.0947, abs=1e-4)
 
 
 def test_the_probes_goal_by_hand() -> None:
-    assert scene.probe_goal(AHEAD) == pytest.approx([0.06 + 0.04 + 0.02 + 0.03, 0])
-    # 9 cm + 5 cm + 2 cm + 3 cm is outside the cube, and at its end, 15 cm, it is 1 cm to the surface: to the side
-    along, across = scene.probe_goal(ABOVE)
-    assert along == pytest.approx(0.15)
-    assert across == pytest.approx(-0.04)  # hypot(0.06, 0.04) = 0.0721, hypot(0.06, 0.035) = 0.0695
-    assert scene.probe_goal(HAZARD) == pytest.approx(
-        [0.21, 0]
-    )  # where the cube ends, just clear of the sphere
+    assert scene.probe_goal(AHEAD) == pytest.approx([0.06 + 0.03, 0.04 + 0.02])
+    # 11.25 cm along and 7 cm up would be 32 degrees aside
+    narrow = Hazard((START[0] + 0.075, START[1], START[2]), 0.05, cone=30.0)
+    along, up = scene.probe_goal(narrow)
+    assert np.rad2deg(np.arctan2(up, along)) <= 30
+    assert narrow.distance(START + np.array([along, 0.0, up])) >= 0.02 - 1e-4
+    for hazard in (AHEAD, HAZARD):  # the straight way leads through the sphere
+        goal = scene.probe_goal(hazard) @ scene.slice_axes(hazard)
+        assert hazard.distance(START + np.linspace(0, 1, 200)[:, None] * goal).min() < 0
 
 
 @pytest.mark.parametrize("hazard", HAZARDS)
@@ -235,7 +236,7 @@ def test_the_probe_draws_hazard_start_and_goal(hazard: Hazard) -> None:
 def test_arrows_are_displacements_on_the_slice() -> None:
     assert scene.probe(LARGE).arrow is not None
     action = np.array([[0.0, -1.0, 0.3, 1.0], [0.5, 0.0, 0.0, -1.0]])
-    assert scene.probe(LARGE).arrow(action) == pytest.approx(np.array([[0.05, 0], [0, 0.025]]))
+    assert scene.probe(LARGE).arrow(action) == pytest.approx(np.array([[0.05, 0.015], [0, 0]]))
     assert scene.probe(ABOVE).arrow(action) == pytest.approx(np.array([[0.015, -0.05], [0, 0]]))
 
 

@@ -55,7 +55,6 @@ BOX_REACH, BOX_HEIGHT = 0.18, 0.31  # m around the start, and above the table, t
 BOX_ELEVATION, BOX_AZIMUTH = 20.0, -62.0  # degrees
 
 PROBE_POINTS, PROBE_STEP = 41, 0.01  # m between neighbours
-BEYOND = 0.03  # m between the hazard's clearance and the probe's goal
 
 GRIPPER_COLOR, GOAL_COLOR, DANGER_COLOR, INK = "#0072b2", "#009e73", "#d55e00", "#4a4f59"
 DANGER_FILL, TABLE_COLOR = "#f3c6bd", "#e4e6ea"
@@ -184,25 +183,23 @@ def draw_space(hazard: Hazard, episodes: Sequence[Array]) -> Figure:
 
 
 def slice_axes(hazard: Hazard) -> Array:
-    """Two unit vectors [2, 3]: from the start to the hazard, and across it in the horizontal."""
+    """Two unit vectors [2, 3]: from the start to the hazard, and upwards across it. Arms evade over it and under it."""
     away = np.array(hazard.centre) - START
     along = away / norm(away)
-    across = np.array([-along[1], along[0], 0.0])
-    if norm(across) < 1e-3:  # the hazard is right above or below: every horizontal is as good
-        across = np.array([0.0, 1.0, 0.0])
-    return np.stack([along, across / norm(across)])
+    up = np.array([0.0, 0.0, 1.0]) - along[2] * along
+    if norm(up) < 1e-3:  # the hazard is right above or below: to the side
+        up = np.array([0.0, 1.0, 0.0])
+    return np.stack([along, up / norm(up)])
 
 
 def probe_goal(hazard: Hazard) -> Array:
     """Metres along and across the slice [2] to a goal that the hazard hides from the start.
 
-    It lies on the line through the hazard's centre, BEYOND its clearance, if a goal may lie there. If not, because the
-    cube of goals ends before, it is the nearest place of the slice where one may, on a lattice of half centimetres.
+    It lies behind the sphere and off its axis, where goals are common, and so that the straight way to it leads through
+    the sphere. If no goal may lie there it is the nearest place of the slice where one may, on a lattice.
     """
-    basis = slice_axes(hazard)
-    wished = np.array(
-        [norm(np.array(hazard.centre) - START) + hazard.radius + hazard.clearance + BEYOND, 0.0]
-    )
+    basis, away = slice_axes(hazard), norm(np.array(hazard.centre) - START)
+    wished = np.array([away + 0.75 * hazard.radius, hazard.radius + hazard.clearance])
     half = np.arange(-60, 61) * 0.005
     lattice = np.stack(np.meshgrid(half, half, indexing="ij"), -1).reshape(-1, 2)
     choice = np.concatenate([wished[None], lattice])
@@ -212,7 +209,7 @@ def probe_goal(hazard: Hazard) -> Array:
     allowed &= np.rad2deg(np.arctan2(np.abs(choice[:, 1]), choice[:, 0])) <= hazard.cone
     if not allowed.any():
         raise RciError(f"{hazard} leaves no room for a goal on the slice through it and the start.")
-    hidden = allowed & (choice[:, 0] > norm(np.array(hazard.centre) - START))
+    hidden = allowed & (choice[:, 0] > away)
     allowed = hidden if hidden.any() else allowed
     # Rounded, so that of two mirror images the first is taken on every machine
     far = norm(choice - wished, axis=-1).round(6)
@@ -234,7 +231,7 @@ def probe(hazard: Hazard) -> Probe:
         x=x,
         y=y,
         x_label="m from the start towards the hazard",
-        y_label="m across",
+        y_label="m upwards",
         draw=lambda axes: _draw_slice(hazard, axes, x, y),
         arrow=lambda action: ACTION_UNIT * np.asarray(action)[..., :3] @ basis.T,
     )
