@@ -216,7 +216,7 @@ def _paths(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     if pictures["space"]:
         content += (
             "<p>The same in three dimensions, at the tightest budget. Paths that enter the danger stand out; dots are "
-            "goals.</p>" + grid(pictures["space"], "four")
+            "goals.</p>" + grid(pictures["space"], "two")
         )
     if pictures["policy-films"]:
         content += (
