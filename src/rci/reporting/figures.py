@@ -13,7 +13,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 
-from rci.data.types import Episode, Episodes
+from rci.data.types import Episodes
 from rci.reporting import (
     critic_figures,
     dataset_figures,
@@ -147,9 +147,6 @@ def space_pictures(report: ReportInput) -> list[Picture]:
     task = _task(report)
     if task is None or task.space is None:
         return []
-    tightest: dict[str, tuple[ResultRow, Episodes]] = {}
-    for row, recorded in _rollouts(report):
-        tightest.setdefault(row.method, (row, recorded))
     return [
         render(
             f"space-{place:02d}-{_slug(row.method)}",
@@ -157,7 +154,7 @@ def space_pictures(report: ReportInput) -> list[Picture]:
             _named(row),
             partial(task.space, [episode.obs for episode in recorded]),
         )
-        for place, (row, recorded) in enumerate(tightest.values(), start=1)
+        for place, (row, recorded) in enumerate(_tightest_rollouts(report), start=1)
     ]
 
 
@@ -166,12 +163,10 @@ def policy_film_pictures(report: ReportInput) -> list[Picture]:
     task = _task(report)
     if task is None or task.scene is None:
         return []
-    tightest: dict[str, tuple[ResultRow, Episode]] = {}
-    for row, recorded in _rollouts(report):
-        tightest.setdefault(row.method, (row, recorded[0]))
-    span = max((len(episode.reward) for _, episode in tightest.values()), default=0)
+    first = [(row, recorded[0]) for row, recorded in _tightest_rollouts(report)]
+    span = max((len(episode.reward) for _, episode in first), default=0)
     pictures: list[Picture] = []
-    for row, episode in tightest.values():
+    for row, episode in first:
         unsafe = np.append(False, np.asarray(task.unsafe(episode.obs[1:]), bool))
         film = film_figures.Film("", episode.obs, span, task.scene, unsafe, task.step_seconds)
         moments = np.flatnonzero(unsafe)
@@ -429,6 +424,14 @@ def _rollouts(report: ReportInput) -> list[tuple[ResultRow, Episodes]]:
         for row in result_rows(report)
         if (row.method, row.asked) in recorded
     ]
+
+
+def _tightest_rollouts(report: ReportInput) -> list[tuple[ResultRow, Episodes]]:
+    """The rollouts of each method at its tightest budget."""
+    tightest: dict[str, tuple[ResultRow, Episodes]] = {}
+    for row, recorded in _rollouts(report):
+        tightest.setdefault(row.method, (row, recorded))
+    return list(tightest.values())
 
 
 def _named(row: ResultRow) -> str:

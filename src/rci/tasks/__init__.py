@@ -10,7 +10,7 @@ from gymnasium.vector import VectorEnv
 from rci.data.errors import unknown_name
 from rci.data.types import Episodes, Oracle
 from rci.tasks.base import Task, check_observations
-from rci.tasks.batched import check_num_envs
+from rci.tasks.batched import check_count
 from rci.tasks.fetch_reach.model import HORIZON
 from rci.tasks.fetch_reach.task import TASK as FETCH_REACH
 from rci.tasks.highway.task import TASKS as HIGHWAY_TASKS
@@ -49,7 +49,7 @@ def make(name: str, **config: Any) -> gymnasium.Env:
 
 def make_vec(name: str, num_envs: int, **config: Any) -> VectorEnv:
     """Many worlds at once as a Gymnasium VectorEnv: of a task, or of a native simulator such as "highway-v0"."""
-    num_envs = check_num_envs(num_envs)
+    num_envs = check_count("num_envs", num_envs)
     if name in NATIVE:
         from rci.tasks.highway.vector_env import make_native
 

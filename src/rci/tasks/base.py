@@ -60,9 +60,7 @@ class Task:
     )  # kinds of danger, if several
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
     views: tuple[View, ...] = ()  # the sides from which paths are drawn, at most two
-    space: Callable[[Sequence[Array]], Any] | None = (
-        None  # observations of episodes -> a 3-D matplotlib figure
-    )
+    space: Callable[[Sequence[Array]], Any] | None = None  # observations of episodes -> a 3-D figure
     scene: Callable[[Any, Array], None] | None = None  # draws what one observation shows on matplotlib axes
     probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
 

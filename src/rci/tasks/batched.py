@@ -106,10 +106,10 @@ class BatchedEnv(VectorEnv):
         self._begun[index] = True
 
 
-def check_num_envs(given: Any) -> int:
-    """How many worlds there are to be."""
+def check_count(name: str, given: Any) -> int:
+    """How many there are to be of something: worlds, threads, steps."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-        raise RciError(f"num_envs must be a whole number, at least 1, got {given!r}.")
+        raise RciError(f"{name} must be a whole number, at least 1, got {given!r}.")
     return int(given)
 
 

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.errors import RciError
+from rci.tasks.batched import check_count
 
 WORTH_A_THREAD = 0.5e-3  # s of work below which handing it to a thread costs more than it saves
-
-
 CHUNKS = 8  # shares of the work per member: whoever is done early takes another one
 
 
@@ -66,9 +64,7 @@ def members_for(worlds: int, seconds: float, threads: int | None) -> int:
     if threads is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return max(1, min(cores, worlds, int(worlds * seconds / WORTH_A_THREAD)))
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise RciError(f"threads must be a whole number, at least 1, got {threads!r}.")
-    return min(int(threads), worlds)
+    return min(check_count("threads", threads), worlds)
 
 
 def work_shares(worlds: int, seconds: float, members: int) -> list[tuple[int, int]]:

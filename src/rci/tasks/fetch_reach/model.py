@@ -169,13 +169,6 @@ def make_native(**options: Any) -> Any:
     return gymnasium.make("FetchReachDense-v4", **options)
 
 
-def check_horizon(steps: Any) -> int:
-    """Steps after which an episode is cut."""
-    if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
-        raise RciError(f"max_episode_steps must be a whole number, at least 1, got {steps!r}.")
-    return int(steps)
-
-
 def _major_minor(text: str) -> tuple[int, ...]:
     """ "3.6.0rc1" -> (3, 6)."""
     return tuple(int(re.match(r"\d*", part).group() or 0) for part in text.split(".")[:2])  # type: ignore[union-attr]

@@ -232,14 +232,13 @@ def probe(hazard: Hazard) -> Probe:
         y=y,
         x_label="m from the start towards the hazard",
         y_label="m upwards",
-        draw=lambda axes: _draw_slice(hazard, axes, x, y),
+        draw=lambda axes: _draw_slice(hazard, basis, goal, axes, x, y),
         arrow=lambda action: ACTION_UNIT * np.asarray(action)[..., :3] @ basis.T,
     )
 
 
-def _draw_slice(hazard: Hazard, axes: Any, x: Array, y: Array) -> None:
+def _draw_slice(hazard: Hazard, basis: Array, goal: Array, axes: Any, x: Array, y: Array) -> None:
     """The hazard's outline, start and goal; hatched is what lies inside the table."""
-    basis, goal = slice_axes(hazard), probe_goal(hazard)
     centre = basis @ (np.array(hazard.centre) - START)
     _draw_disc(axes, centre, hazard.radius, fill=False, edgecolor=DANGER_COLOR, linewidth=1.4, zorder=3)
     axes.plot(0.0, 0.0, "+", color=DARK, markersize=8, markeredgewidth=1.4, zorder=4)

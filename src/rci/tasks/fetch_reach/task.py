@@ -12,10 +12,10 @@ from typing import Any
 import gymnasium
 
 from rci.tasks.base import Task, uniform_actions
-from rci.tasks.batched import BatchedEnv, check_num_envs
+from rci.tasks.batched import BatchedEnv, check_count
 from rci.tasks.fetch_reach.controllers import detour, seek
 from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
-from rci.tasks.fetch_reach.model import HORIZON, check_horizon
+from rci.tasks.fetch_reach.model import HORIZON
 from rci.tasks.fetch_reach.scene import draw_scene, draw_space, probe, views
 
 STEP_SECONDS = 0.04
@@ -26,7 +26,7 @@ def make_vec(num_envs: int, hazard: Hazard | None = HAZARD, **config: Any) -> Ba
     # MuJoCo is loaded when a world is made, not before
     from rci.tasks.fetch_reach.vector_env import make_fetch
 
-    return make_fetch(check_num_envs(num_envs), check_hazard(hazard), **config)
+    return make_fetch(check_count("num_envs", num_envs), check_hazard(hazard), **config)
 
 
 def make(
@@ -36,7 +36,7 @@ def make(
     from rci.tasks.fetch_reach.original import SafeFetchReach
 
     env = SafeFetchReach(hazard, render_mode)
-    return gymnasium.wrappers.TimeLimit(env, check_horizon(max_episode_steps))
+    return gymnasium.wrappers.TimeLimit(env, check_count("max_episode_steps", max_episode_steps))
 
 
 def task(name: str, hazard: Hazard) -> Task:

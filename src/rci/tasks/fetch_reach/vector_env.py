@@ -8,9 +8,9 @@ from gymnasium.vector import AutoresetMode
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.batched import BatchedEnv
+from rci.tasks.batched import BatchedEnv, check_count
 from rci.tasks.fetch_reach.hazard import Hazard
-from rci.tasks.fetch_reach.model import HORIZON, check_horizon
+from rci.tasks.fetch_reach.model import HORIZON
 from rci.tasks.fetch_reach.simulator import FetchSimulator
 
 
@@ -58,5 +58,5 @@ def make_fetch(
     """`num_envs` arms, with or without a hazard."""
     if render_mode not in (None, "rgb_array"):
         raise RciError(f"render_mode {render_mode!r} is not supported: pictures are rgb_array.")
-    simulator = FetchSimulator(num_envs, hazard, check_horizon(max_episode_steps), threads)
+    simulator = FetchSimulator(num_envs, hazard, check_count("max_episode_steps", max_episode_steps), threads)
     return FetchVectorEnv(simulator, num_envs, autoreset_mode)
