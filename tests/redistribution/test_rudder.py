@@ -11,9 +11,9 @@ from rci.nets.sequence import Lstm
 from rci.redistribution import redistribute, rudder, score
 from rci.redistribution.base import Training
 from rci.redistribution.distil import Distillation, distil
+from rci.redistribution.episode_losses import final_loss, prefix_loss
 from rci.redistribution.fit import cross_folds, fit_folds, split
 from rci.redistribution.quality import assess, calibration, rudder_quality
-from rci.redistribution.rudder import final_loss, prefix_loss
 
 PREDICTION = jnp.array([[0.5, 1.0, 7.0], [0.0, 0.5, 0.25]])
 MASK = jnp.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0]])

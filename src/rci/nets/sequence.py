@@ -43,3 +43,37 @@ class Lstm(eqx.Module):
 
         _, hidden = jax.lax.scan(advance, (empty, empty), gates)
         return jnp.swapaxes(hidden, 0, 1)
+
+
+class ReducedLstm(eqx.Module):
+    """The cell of RUDDER's authors, which can only add: no forget gate, no output gate. Shapes as in Lstm.
+
+    c[t] = c[t-1] + sigmoid(R h[t-1] + b_i) * tanh(W x[t] + b_c),  h[t] = tanh(c[t]). The gate sees only the past, the
+    cell's input only the present, so what a step adds is not changed by what came before, only let in or kept out.
+    """
+
+    input_weight: jax.Array  # W, [features, H]
+    input_bias: jax.Array  # b_c, [H]
+    gate_weight: jax.Array  # R, [H, H]
+    gate_bias: jax.Array  # b_i, [H]
+
+    def __init__(self, key: jax.Array, features: int, hidden: int) -> None:
+        input_key, gate_key = jax.random.split(key)
+        bound = hidden**-0.5
+        self.input_weight = jax.random.uniform(input_key, (features, hidden), minval=-bound, maxval=bound)
+        self.gate_weight = jax.random.uniform(gate_key, (hidden, hidden), minval=-bound, maxval=bound)
+        self.input_bias = jnp.zeros(hidden)
+        # A gate that starts almost closed keeps the sum over a long episode small; the authors do the same.
+        self.gate_bias = jnp.full(hidden, -3.0)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        entry = jnp.swapaxes(jnp.tanh(affine(x, self.input_weight, self.input_bias)), 0, 1)
+        empty = jnp.zeros((x.shape[0], self.gate_bias.shape[0]))
+
+        def advance(cell: jax.Array, new: jax.Array) -> tuple[jax.Array, jax.Array]:
+            gate = jax.nn.sigmoid(affine(jnp.tanh(cell), self.gate_weight, self.gate_bias))
+            cell = cell + gate * new
+            return cell, jnp.tanh(cell)
+
+        _, hidden = jax.lax.scan(advance, empty, entry)
+        return jnp.swapaxes(hidden, 0, 1)

@@ -18,7 +18,7 @@ from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
 
 Predict = Callable[[Any, Episodes, Array], Array]
-CHUNK = 256  # episodes scored at once
+CHUNK_EPISODES, CHUNK_STEPS = 256, 32_768  # scored at once, at most
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class Redistributor(NamedTuple):
     `scores` says what the predictions are: `prefix` = the episodic cost predicted from each prefix, to be
     differenced (Eq. 2), or `step` = step costs as they are. `compensation` overrides where the rest of the sum
     goes, for methods that are nothing but that. Methods that learn nothing have `update = None`.
+
+    Without `return_equivalent` the scores stay as they are. `unit` says what the sum of an episode then means, so that
+    a budget can be compared with it. `forecast` turns scores [N, T] into the episodic cost expected after each step,
+    for the figures of quality; left out, it follows from `scores`, or there is none.
+    `findings(state)` is what a fitted model can tell about itself in plain numbers, for the manifest.
     """
 
     init: Callable[[jax.Array, Sequences], Any]
@@ -58,6 +63,9 @@ class Redistributor(NamedTuple):
     held_out_loss: Callable[[Any, Sequences], jax.Array] | None = None
     return_equivalent: bool = True
     compensation: Literal["last", "uniform"] | None = None
+    unit: Literal["cost", "log-survival"] = "cost"
+    forecast: Callable[[Array], Array] | None = None
+    findings: Callable[[Any], dict[str, Any]] | None = None
 
 
 class Method(NamedTuple):
@@ -81,7 +89,7 @@ def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:
 
     def predict(state: Any, episodes: Episodes, lengths: Array) -> Array:
         longest = int(lengths.max())
-        rows = min(CHUNK, len(episodes))
+        rows = min(CHUNK_EPISODES, max(1, CHUNK_STEPS // longest), len(episodes))
         result = np.zeros((len(episodes), longest))
         for first in range(0, len(episodes), rows):
             index = np.minimum(np.arange(first, first + rows), len(episodes) - 1)

@@ -5,29 +5,32 @@ Paper: Eq. (2); Arjona-Medina et al., "RUDDER: Return Decomposition for Delayed 
 The network reads (obs[t], action[t]) and, after each step, says what the whole episode will cost. It never reads
 the time. With `loss = "final"`, the paper's, it is trained on whole episodes only; since unsafe episodes are
 short, it may then learn that short means unsafe, and put most of the cost on the first step. With
-`loss = "prefix"` it is trained to predict the eventual cost from every prefix.
+`loss = "prefix"` it is trained to predict the eventual cost from every prefix. `loss = "auxiliary"` and
+`cell = "reduced"` are what RUDDER's authors use.
 
 Deviates:
-- from RUDDER's authors: a standard LSTM cell instead of their reduced one, and no auxiliary loss, as the paper
-  asks for; the prediction is linear and unbounded, as theirs.
+- from RUDDER's authors, by default: a standard LSTM cell instead of their reduced one, and no auxiliary loss, as the
+  paper asks for; the prediction is linear and unbounded, as theirs.
 - from the paper: Adam and early stopping on held-out episodes, about which it is silent.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-import optax
 
 from rci.data.batch import Sequences
 from rci.data.options import require_positive
-from rci.nets.dense import Mlp, Normaliser, normaliser, rows_of
-from rci.nets.sequence import Lstm
-from rci.redistribution.base import Redistributor, predict_with
+from rci.nets.dense import Mlp, Normaliser
+from rci.nets.sequence import Lstm, ReducedLstm
+from rci.redistribution.base import Redistributor
+from rci.redistribution.episode_losses import EPISODE_LOSSES
+from rci.redistribution.learned import input_statistics, learned, pairs
+
+CELLS: dict[str, type[Lstm | ReducedLstm]] = {"lstm": Lstm, "reduced": ReducedLstm}
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Config:
     """What shapes the network and its loss."""
 
     hidden: int = 32
-    loss: Literal["final", "prefix"] = "final"
+    loss: Literal["final", "prefix", "auxiliary"] = "final"
+    cell: Literal["lstm", "reduced"] = "lstm"
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden")
@@ -48,89 +52,25 @@ class Hyper(NamedTuple):
 
 
 class Network(eqx.Module):
-    """Normalised (obs, action) -> LSTM -> predicted episodic cost at every step."""
+    """Normalised (obs, action) -> recurrent cell -> predicted episodic cost at every step."""
 
     normalise: Normaliser
-    lstm: Lstm
+    cell: Lstm | ReducedLstm
     head: Mlp
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
-        return self.head(self.lstm(self.normalise(jnp.concatenate([obs, action], -1))))[..., 0]
-
-
-class State(NamedTuple):
-    """Everything that changes."""
-
-    network: Network
-    optimiser: Any
-
-
-class Info(NamedTuple):
-    """Diagnostics of one update."""
-
-    loss: jax.Array
-
-
-def final_loss(prediction: jax.Array, mask: jax.Array, cost: jax.Array) -> jax.Array:
-    """mean over episodes of (C^(whole episode) - C)^2. Paper: the loss above Eq. (2).
-
-    prediction, mask: [B, T]; cost: [B]. Steps behind the mask have no influence.
-    """
-    last = mask.sum(axis=1).astype(jnp.int32) - 1
-    at_end = jnp.take_along_axis(prediction, last[:, None], axis=1)[:, 0]
-    return jnp.mean((at_end - cost) ** 2)
-
-
-def prefix_loss(prediction: jax.Array, mask: jax.Array, cost: jax.Array) -> jax.Array:
-    """Squared error of the eventual cost at every valid (episode, step), each pair weighted equally.
-
-    Averaging within an episode first would give the early steps of short episodes far more weight, and with it
-    the leak that short means unsafe.
-    """
-    return jnp.sum(mask * (prediction - cost[:, None]) ** 2) / jnp.sum(mask)
-
-
-LOSSES = {"final": final_loss, "prefix": prefix_loss}
-OPTIMISER = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+        return self.head(self.cell(self.normalise(pairs(obs, action))))[..., 0]
 
 
 def make(config: Config) -> Redistributor:
     """The redistributor with this configuration."""
 
-    def init(key: jax.Array, data: Sequences) -> State:
-        lstm_key, head_key = jax.random.split(key)
-        features = jnp.concatenate([data.obs, data.action], -1)
-        network = Network(
-            _statistics(features, jnp.asarray(data.mask)),
-            Lstm(lstm_key, features.shape[-1], config.hidden),
-            Mlp(head_key, (config.hidden, 1)),
-        )
-        return State(network, OPTIMISER.init(network))
+    def build(key: jax.Array, data: Sequences) -> Network:
+        cell_key, head_key = jax.random.split(key)
+        cell = CELLS[config.cell](cell_key, data.obs.shape[-1] + data.action.shape[-1], config.hidden)
+        return Network(input_statistics(data), cell, Mlp(head_key, (config.hidden, 1)))
 
-    def loss(network: Network, batch: Sequences) -> jax.Array:
-        return LOSSES[config.loss](network(batch.obs, batch.action), batch.mask, batch.cost)
+    def loss(key: jax.Array, network: Network, batch: Sequences) -> jax.Array:
+        return EPISODE_LOSSES[config.loss](network(batch.obs, batch.action), batch.mask, batch.cost)
 
-    def update(key: jax.Array, state: State, batch: Sequences, hyper: Hyper) -> tuple[State, Info]:
-        value, gradient = jax.value_and_grad(loss)(state.network, batch)
-        # The statistics of the inputs are part of the network but not learned.
-        gradient = eqx.tree_at(
-            lambda net: net.normalise, gradient, jax.tree.map(jnp.zeros_like, gradient.normalise)
-        )
-        change, optimiser = OPTIMISER.update(gradient, state.optimiser)
-        step = jax.tree.map(lambda x: -hyper.learning_rate * x, change)
-        return State(eqx.apply_updates(state.network, step), optimiser), Info(value)
-
-    return Redistributor(
-        init=init,
-        update=update,
-        held_out_loss=lambda state, batch: loss(state.network, batch),
-        predict=predict_with(lambda state, obs, action: state.network(obs, action)),
-        scores="prefix",
-    )
-
-
-def _statistics(features: jax.Array, mask: jax.Array) -> Normaliser:
-    count = mask.sum()
-    mean = jnp.sum(features * mask[..., None], (0, 1)) / count
-    square = jnp.sum((features - rows_of(mean, features)) ** 2 * mask[..., None], (0, 1)) / count
-    return normaliser(mean, jnp.sqrt(square))
+    return learned(build, loss, Network.__call__, scores="prefix")

@@ -1,0 +1,91 @@
+"""Redistributors that are one network and one loss: what they share beside the contract.
+
+A method of this kind says how its network is built, what it is trained to do and how it scores; the optimiser, the
+statistics of the inputs and the chunks of `predict` are the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from rci.data.batch import Sequences
+from rci.nets.dense import Normaliser, normaliser, rows_of
+from rci.redistribution.base import Redistributor, predict_with
+
+OPTIMISER = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
+
+
+class State(NamedTuple):
+    """Everything that changes."""
+
+    network: Any
+    optimiser: Any
+
+
+class Info(NamedTuple):
+    """Diagnostics of one update."""
+
+    loss: jax.Array
+
+
+def learned(
+    build: Callable[[jax.Array, Sequences], Any],
+    loss: Callable[[jax.Array, Any, Sequences], jax.Array],
+    score: Callable[[Any, Any, Any], jax.Array],
+    scores: Literal["prefix", "step"],
+    **promises: Any,
+) -> Redistributor:
+    """A redistributor from a network and its loss.
+
+    build(key, data) -> network;  loss(key, network, batch) -> number;  score(network, obs, action) -> [B, T]
+    The traced settings of the method must have a `learning_rate`. `promises` are further fields of Redistributor.
+    """
+
+    def init(key: jax.Array, data: Sequences) -> State:
+        network = build(key, data)
+        return State(network, OPTIMISER.init(network))
+
+    def update(key: jax.Array, state: State, batch: Sequences, hyper: Any) -> tuple[State, Info]:
+        value, gradient = jax.value_and_grad(loss, argnums=1)(key, state.network, batch)
+        change, optimiser = OPTIMISER.update(_without_statistics(gradient), state.optimiser)
+        step = jax.tree.map(lambda x: -hyper.learning_rate * x, change)
+        return State(eqx.apply_updates(state.network, step), optimiser), Info(value)
+
+    return Redistributor(
+        init=init,
+        update=update,
+        # The same draws each time, so that epochs can be compared.
+        held_out_loss=lambda state, batch: loss(jax.random.key(0), state.network, batch),
+        predict=predict_with(lambda state, obs, action: score(state.network, obs, action)),
+        scores=scores,
+        **promises,
+    )
+
+
+def pairs(obs: jax.Array, action: jax.Array) -> jax.Array:
+    """[..., d], [..., a] -> [..., d + a]."""
+    return jnp.concatenate([obs, action], -1)
+
+
+def input_statistics(data: Sequences) -> Normaliser:
+    """Scales (obs, action) to mean 0 and deviation 1 over the valid steps of `data`."""
+    features, mask = pairs(data.obs, data.action), jnp.asarray(data.mask)
+    count = mask.sum()
+    mean = jnp.sum(features * mask[..., None], (0, 1)) / count
+    square = jnp.sum((features - rows_of(mean, features)) ** 2 * mask[..., None], (0, 1)) / count
+    return normaliser(mean, jnp.sqrt(square))
+
+
+def _without_statistics(gradient: Any) -> Any:
+    """The statistics of the inputs are part of a network but not learned."""
+    return jax.tree.map(
+        lambda leaf: jax.tree.map(jnp.zeros_like, leaf) if isinstance(leaf, Normaliser) else leaf,
+        gradient,
+        is_leaf=lambda leaf: isinstance(leaf, Normaliser),
+    )
