@@ -1,19 +1,20 @@
 """The types that cross between stages. Each is checked once, when it is built.
 
-Episodes and their oracle are in `episodes.py`, fitted models in `models.py`; all are imported from here.
+Episodes and their oracle are in `episodes.py`, labels in `labels.py`, step costs in `costs.py`, fitted models in
+`models.py`; all are imported from here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from rci.data.costs import StepCosts
 from rci.data.episodes import Episode, Episodes, Oracle, first_true
 from rci.data.errors import RciError
+from rci.data.labels import Labels
 from rci.data.models import Behaviour, Demonstrators, Policy, SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
@@ -32,178 +33,6 @@ __all__ = [
     "first_true",
     "kept_rows",
 ]
-
-SUM_TOLERANCE = 1e-6  # how far the step costs of an episode may be from its episodic cost
-
-
-@dataclass(frozen=True, eq=False)
-class Labels(Record):
-    """Where each episode was stopped (-1 = never) and its episodic cost C, in [0, 1].
-
-    A stopped episode keeps the transition at the stop index and drops everything after it.
-    """
-
-    kind: ClassVar[str] = "labels"
-    stop_index: Array
-    cost: Array
-    lengths: Array  # as recorded, before the stop cuts them
-    episodes_hash: str
-
-    def __post_init__(self) -> None:
-        set_fields(self, lengths=check_lengths(self.lengths))
-        stop, cost = np.asarray(self.stop_index), np.asarray(self.cost, np.float64)
-        if stop.shape != self.lengths.shape or cost.shape != self.lengths.shape:
-            raise RciError(
-                f"labels need one stop index and one cost for each of {len(self.lengths)} episodes, got "
-                f"{stop.shape} and {cost.shape}."
-            )
-        if not np.issubdtype(stop.dtype, np.integer):
-            raise RciError(f"labels.stop_index must be whole numbers (-1 = never stopped), got {stop.dtype}.")
-        set_fields(self, stop_index=stop.astype(np.int64), cost=cost)
-        for i in np.flatnonzero((stop < -1) | (stop >= self.lengths))[:1]:
-            raise RciError(
-                f"episode {i} has {self.lengths[i]} steps, so its stop index must be -1 (never stopped) or 0 to "
-                f"{self.lengths[i] - 1}, got {stop[i]}."
-            )
-        for i in np.flatnonzero(~((cost >= 0) & (cost <= 1)) | ((cost > 0) != (stop >= 0)))[:1]:
-            raise RciError(
-                f"episode {i}: the cost must be 0 where there is no stop and in (0, 1] where there is one, got "
-                f"cost {cost[i]} with stop index {stop[i]}."
-            )
-
-    @classmethod
-    def for_episodes(
-        cls, episodes: Episodes, stop_index: ArrayLike, severity: ArrayLike | None = None
-    ) -> Labels:
-        """Labels of `episodes`; the cost of a stop is 1 unless `severity` grades it."""
-        stop = np.asarray(stop_index)
-        stopped = (stop >= 0).astype(np.float64)
-        cost = stopped if severity is None else np.where(stopped, np.asarray(severity, np.float64), 0.0)
-        return cls(stop, cost, episodes.lengths, episodes.hash)
-
-    @property
-    def stopped(self) -> Array:
-        """Whether each episode was stopped."""
-        return self.stop_index >= 0
-
-    @property
-    def kept_lengths(self) -> Array:
-        """Steps that remain of each episode once the stop has cut it."""
-        return np.where(self.stopped, self.stop_index + 1, self.lengths)
-
-    def check_parent(self, episodes: Episodes) -> None:
-        """Refuse labels that were given to other episodes."""
-        if self.episodes_hash != episodes.hash:
-            raise RciError(
-                f"these labels belong to another dataset: they were given to episodes {self.episodes_hash[:12]}, "
-                f"but these are {episodes.hash[:12]}."
-            )
-
-    def __len__(self) -> int:
-        return len(self.stop_index)
-
-    def __repr__(self) -> str:
-        return f"Labels({len(self)} episodes, {int(self.stopped.sum())} stopped)"
-
-    def arrays(self) -> dict[str, Array]:
-        return {"stop_index": self.stop_index, "cost": self.cost, "lengths": self.lengths}
-
-    def meta(self) -> dict[str, Any]:
-        return {"episodes_hash": self.episodes_hash}
-
-
-@dataclass(frozen=True, eq=False)
-class StepCosts(Record):
-    """One cost per kept transition. If `return_equivalent`, each episode's costs sum to its episodic cost."""
-
-    kind: ClassVar[str] = "costs"
-    cost: Array
-    lengths: Array  # kept lengths, after the stop
-    episodic_cost: Array
-    return_equivalent: bool
-    method: str
-    labels_hash: str
-    model: SavedModel | None = None
-    info: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        set_fields(
-            self,
-            lengths=check_lengths(self.lengths),
-            cost=np.asarray(self.cost, np.float64),
-            episodic_cost=np.asarray(self.episodic_cost, np.float64),
-        )
-        if self.cost.shape != (int(self.lengths.sum()),):
-            raise RciError(
-                f"step costs must have one number for each of {int(self.lengths.sum())} kept steps, got shape "
-                f"{self.cost.shape}."
-            )
-        if self.episodic_cost.shape != self.lengths.shape:
-            raise RciError(
-                f"step costs need {len(self.lengths)} episodic costs, got {self.episodic_cost.shape}."
-            )
-        check_finite("step costs", self.cost, self.step_offset)
-        gap = np.abs(self.sums() - self.episodic_cost)
-        worst = int(gap.argmax())
-        if self.return_equivalent and gap[worst] > SUM_TOLERANCE:
-            raise RciError(
-                f"episode {worst}: step costs sum to {self.sums()[worst]:.9g}, but its episodic cost is "
-                f"{self.episodic_cost[worst]:.9g}; a return-equivalent cost may differ by {SUM_TOLERANCE:g} at most."
-            )
-
-    @cached_property
-    def step_offset(self) -> Array:
-        """Where each episode's costs begin."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
-
-    def sums(self) -> Array:
-        """The sum of step costs of each episode."""
-        return np.add.reduceat(self.cost, self.step_offset[:-1])
-
-    def per_episode(self) -> list[Array]:
-        """The step costs of each episode, truncated at the stop."""
-        return np.split(self.cost, self.step_offset[1:-1])
-
-    def check_parent(self, labels: Labels) -> None:
-        """Refuse step costs that were inferred from other labels."""
-        if self.labels_hash != labels.hash:
-            raise RciError(
-                f"these step costs belong to other labels: they were inferred from {self.labels_hash[:12]}, but "
-                f"these are {labels.hash[:12]}."
-            )
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def __repr__(self) -> str:
-        exact = "exact sums" if self.return_equivalent else "not return-equivalent"
-        return f"StepCosts({self.method}: {len(self)} episodes, {len(self.cost)} steps, {exact})"
-
-    def arrays(self) -> dict[str, Array]:
-        model = {} if self.model is None else {f"model.{k}": v for k, v in self.model.arrays.items()}
-        return {
-            "cost": self.cost,
-            "lengths": self.lengths,
-            "episodic_cost": self.episodic_cost,
-            **model,
-        }
-
-    def meta(self) -> dict[str, Any]:
-        return {
-            "return_equivalent": self.return_equivalent,
-            "method": self.method,
-            "labels_hash": self.labels_hash,
-            "model": None if self.model is None else [self.model.method, self.model.config],
-            "info": self.info,
-        }
-
-    @classmethod
-    def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> StepCosts:
-        weights = {name[6:]: arrays.pop(name) for name in list(arrays) if name.startswith("model.")}
-        described = meta.pop("model")
-        model = None if described is None else SavedModel(described[0], described[1], weights)
-        fields: dict[str, Any] = {**arrays, **meta, "model": model}
-        return cls(**fields)
 
 
 @dataclass(frozen=True, eq=False)
