@@ -65,6 +65,10 @@ def corrupt(episodes: Episodes, labels: Labels, noise: str, seed: int = 0) -> La
         return labels
     if noise not in NOISES:
         raise unknown_name("label noise", noise, [*NOISES, "clean"])
-    stop = NOISES[noise](np.random.default_rng(seed), labels.stop_index, labels.lengths)
-    severity = np.where(labels.stopped, labels.cost, 1.0)
-    return Labels.for_episodes(episodes, stop, severity)
+    rng = np.random.default_rng(seed)
+    stop = NOISES[noise](rng, labels.stop_index, labels.lengths)
+    # An episode that was safe and is stopped now has no reason for it: any channel, by chance.
+    columns = labels.channel_cost.shape[1]
+    invented = np.eye(columns)[rng.integers(0, columns, len(stop))]
+    severity = np.where(labels.stopped[:, None], labels.channel_cost, invented).reshape(labels.cost.shape)
+    return Labels.for_episodes(episodes, stop, severity, labels.channels)

@@ -19,7 +19,10 @@ from rci.tasks import get
 from rci.tasks.base import check_observations
 
 MISSING: Any = object()  # a column that a row does not have
-Labeler = str | Callable[[Episode], int | None] | Sequence[int | None] | Mapping[int, int | None]
+Answer = (
+    int | tuple[int, float] | None
+)  # where an episode was stopped, perhaps with how bad it was; None: nowhere
+Labeler = str | Callable[[Episode], Answer] | Sequence[Answer] | Mapping[int, Answer]
 
 
 def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = None) -> Labels:
@@ -27,7 +30,9 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
 
     labeler: the name of a task, whose rule is then applied; a callable(episode) -> stop index or None; a sequence of
     stop indices, one per episode, with -1 or None where nobody pressed STOP; or a mapping from episode to stop index.
-    severity: cost of each stop in (0, 1], 1 if not given.
+    Instead of a stop index, (stop index, severity) grades the stop.
+    severity: cost of each stop in (0, 1], 1 if not given. A task with several kinds of danger says which of them
+    stopped the episode: one column of costs each; a single severity grades them all.
     """
     expect(Episodes, episodes=episodes)
     if isinstance(labeler, Mapping):
@@ -36,30 +41,46 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
             raise RciError(f"there is no episode {unknown[0]!r}: they are numbered 0 to {len(episodes) - 1}.")
         labeler = [labeler.get(i) for i in range(len(episodes))]
     if isinstance(labeler, str):
-        return Labels.for_episodes(episodes, rule_stops(episodes, labeler), severity)
+        return rule_labels(episodes, labeler, severity)
     if callable(labeler):
         answers: Sequence[int | None] = [labeler(episode) for episode in episodes]
     else:
         answers = labeler
     if len(answers) != len(episodes):
         raise RciError(f"there are {len(episodes)} episodes, but {len(answers)} stop indices.")
+    if any(isinstance(answer, tuple) for answer in answers):
+        if severity is not None:
+            raise RciError("severity is given twice: with the stops and as an argument.")
+        answers = [answer if isinstance(answer, tuple) else (answer, 1.0) for answer in answers]
+        severity = [_grade(answer, i) for i, answer in enumerate(answers)]
+        answers = [answer[0] for answer in answers]
     stops = [_whole_number(answer, i) for i, answer in enumerate(answers)]
     return Labels.for_episodes(episodes, np.array(stops, np.int64), severity)
 
 
-def rule_stops(episodes: Episodes, task_name: str) -> np.ndarray:
-    """The first transition after which the task's rule calls the observation unsafe."""
+def rule_labels(episodes: Episodes, task_name: str, severity: ArrayLike | None = None) -> Labels:
+    """Stop at the first transition after which the task's rule calls the observation unsafe, and say why."""
     task = get(task_name)
     check_observations(task, episodes)
-    return first_true(task.unsafe(episodes.obs[episodes.next_rows]), episodes.lengths)
+    after = episodes.obs[episodes.next_rows]
+    stop = first_true(task.unsafe(after), episodes.lengths)
+    if not task.channels:
+        return Labels.for_episodes(episodes, stop, severity)
+    # A row per episode: what was seen after its stop, or, where there is none, after its first step, which is safe.
+    seen = after[episodes.step_offset[:-1] + np.maximum(stop, 0)]
+    fired = np.stack([rule(seen) for rule in task.channels.values()], axis=-1).astype(np.float64)
+    grade = np.ones(len(episodes)) if severity is None else np.asarray(severity, np.float64)
+    grade = grade if grade.ndim == 2 else grade[:, None]
+    return Labels.for_episodes(episodes, stop, fired * grade, tuple(task.channels))
 
 
-def read_stops(path: str | Path, episodes: int) -> list[int]:
-    """Stop indices from a CSV or JSONL file with the columns `episode` and `stop_index`.
+def read_stops(path: str | Path, episodes: int) -> list[Answer]:
+    """Stop indices from a CSV or JSONL file with the columns `episode` and `stop_index`, and perhaps `severity`.
 
-    Episodes that the file does not name were not stopped. An empty stop index, null or -1 say so too.
+    Episodes that the file does not name were not stopped. An empty stop index, null or -1 say so too. A severity
+    that is missing or empty is 1.
     """
-    stops = [-1] * episodes
+    stops: list[Answer] = [-1] * episodes
     named: set[int] = set()
     for line, row in _rows(Path(path)):
         where = f"{path}, line {line}"
@@ -72,9 +93,39 @@ def read_stops(path: str | Path, episodes: int) -> list[int]:
         if episode in named:
             raise RciError(f"{where}: episode {episode} is labelled twice.")
         named.add(episode)
-        empty = str(row["stop_index"]).strip().lower() in ("", "none", "null", "nan")
-        stops[episode] = -1 if empty else _field(row["stop_index"], f"{where}: stop_index")
+        if _is_empty(row["stop_index"]):
+            continue
+        stop = _field(row["stop_index"], f"{where}: stop_index")
+        graded = row.get("severity", MISSING)
+        if graded is MISSING or _is_empty(graded) or stop < 0:
+            stops[episode] = stop
+        else:
+            stops[episode] = stop, _severity(graded, f"{where}: severity")
     return stops
+
+
+def _is_empty(value: Any) -> bool:
+    return str(value).strip().lower() in ("", "none", "null", "nan")
+
+
+def _severity(value: Any, where: str) -> float:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)
+        if not 0 < number <= 1:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise RciError(f"{where} must be a number above 0 and at most 1, got {value!r}.") from None
+    return number
+
+
+def _grade(answer: tuple[Any, ...], episode: int) -> float:
+    """The severity of an answer (stop index, severity)."""
+    if len(answer) != 2:
+        raise RciError(f"the label of episode {episode} must be (stop index, severity), got {answer!r}.")
+    stop, severity = answer
+    return 1.0 if stop is None or stop == -1 else _severity(severity, f"the severity of episode {episode}")
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:

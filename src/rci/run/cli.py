@@ -143,7 +143,9 @@ def label(
     rule: Annotated[
         str | None, typer.Option(help="Task whose rule stops episodes [the episodes' own].")
     ] = None,
-    stops: Annotated[Path | None, typer.Option(help="CSV or JSONL file with episode, stop_index.")] = None,
+    stops: Annotated[
+        Path | None, typer.Option(help="CSV or JSONL file: episode, stop_index, perhaps severity.")
+    ] = None,
     noise: Annotated[str, typer.Option(help="Imperfect supervisor: noisy, adversarial, human.")] = "clean",
     seed: Seed = 0,
     as_json: AsJson = False,
