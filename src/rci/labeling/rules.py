@@ -43,7 +43,7 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
     if isinstance(labeler, str):
         return rule_labels(episodes, labeler, severity)
     if callable(labeler):
-        answers: Sequence[int | None] = [labeler(episode) for episode in episodes]
+        answers: Sequence[Answer] = [labeler(episode) for episode in episodes]
     else:
         answers = labeler
     if len(answers) != len(episodes):
@@ -51,9 +51,8 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
     if any(isinstance(answer, tuple) for answer in answers):
         if severity is not None:
             raise RciError("severity is given twice: with the stops and as an argument.")
-        answers = [answer if isinstance(answer, tuple) else (answer, 1.0) for answer in answers]
         severity = [_grade(answer, i) for i, answer in enumerate(answers)]
-        answers = [answer[0] for answer in answers]
+        answers = [answer[0] if isinstance(answer, tuple) else answer for answer in answers]
     stops = [_whole_number(answer, i) for i, answer in enumerate(answers)]
     return Labels.for_episodes(episodes, np.array(stops, np.int64), severity)
 
@@ -120,8 +119,10 @@ def _severity(value: Any, where: str) -> float:
     return number
 
 
-def _grade(answer: tuple[Any, ...], episode: int) -> float:
-    """The severity of an answer (stop index, severity)."""
+def _grade(answer: Answer, episode: int) -> float:
+    """The severity that comes with an answer; 1 where none does."""
+    if not isinstance(answer, tuple):
+        return 1.0
     if len(answer) != 2:
         raise RciError(f"the label of episode {episode} must be (stop index, severity), got {answer!r}.")
     stop, severity = answer
