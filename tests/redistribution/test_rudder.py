@@ -135,7 +135,7 @@ def test_a_saved_model_scores_new_episodes():
 
 
 @pytest.mark.parametrize(
-    ("stop", "word"), [(-1, "none of the 4 episodes was stopped"), (0, "all of the 4 episodes")]
+    ("stop", "word"), [(-1, "none of the 4 episodes was stopped"), (0, "every one of the 4 episodes")]
 )
 def test_one_sided_labels_say_what_cannot_be_learned(stop, word):
     episodes = ragged([3, 2, 4, 1])
@@ -168,7 +168,7 @@ def test_cross_fitting_scores_every_episode_out_of_sample():
     costs = redistribute(episodes, labels, "rudder", seed=0, epochs=2, folds=3)
     assert costs.info["models"] == 3
     assert costs.info["held_out_episodes"] == 30
-    assert {name.split(".")[0] for name in costs.model.arrays} == {"0", "1", "2"}
+    assert {name.split(".")[2] for name in costs.model.arrays} == {"0", "1", "2"}
     # new episodes are scored by the mean of the three, so differently from any one of them
     first = np.diff(score(costs, episodes)[0], prepend=0.0)
     assert costs.per_episode()[0][:-1] != pytest.approx(first[:-1])

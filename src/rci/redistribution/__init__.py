@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
-import jax
 import numpy as np
 
 from rci.data.batch import flatten, sequences
 from rci.data.errors import RciError, unknown_name
-from rci.data.options import build_parts
+from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
-from rci.nets.arrays import from_arrays, to_arrays
-from rci.nets.keys import stage_key
 from rci.redistribution import baselines, rudder
-from rci.redistribution.base import Method, Redistributor, Training
-from rci.redistribution.conserve import Conservation, conserve, difference
-from rci.redistribution.distil import Distillation, distil
-from rci.redistribution.fit import Fitted, fit_folds
-from rci.redistribution.quality import assess
+from rci.redistribution.base import Method, Training
+from rci.redistribution.conserve import Conservation
+from rci.redistribution.distil import Distillation
+from rci.redistribution.ensemble import Ensemble, combine, member_seed
+from rci.redistribution.member import Settings, assemble, fit_member, mean_scores, restore_states
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),
@@ -30,7 +27,7 @@ REDISTRIBUTORS: dict[str, Method] = {
     "oracle": Method(baselines.make_oracle, baselines.Config, baselines.Hyper, (Conservation, Distillation)),
 }
 
-__all__ = ["REDISTRIBUTORS", "redistribute", "score"]
+__all__ = ["REDISTRIBUTORS", "combine", "redistribute", "score", "transfer"]
 
 
 def redistribute(
@@ -41,133 +38,87 @@ def redistribute(
     progress: Callable[[float], None] = lambda share: None,
     **options: Any,
 ) -> StepCosts:
-    """Step costs of labelled episodes by one of REDISTRIBUTORS.
+    """Step costs of labelled episodes by one of REDISTRIBUTORS, in every channel of the labels.
 
-    options: settings of the method (rudder: hidden, loss, learning_rate), of its training (epochs, batch_size,
-    patience, stopping_share, held_out_share, folds), of conservation (start, compensation, sign) and of
-    distillation (distil and distil_...).
+    options: settings of the method (rudder: hidden, loss, cell, learning_rate), of its training (epochs, batch_size,
+    patience, stopping_share, held_out_share, folds, balance, crop), of conservation (start, compensation, sign), of
+    distillation (distil and distil_...) and of an ensemble (members, pessimism).
     """
     expect(Episodes, episodes=episodes)
     expect(Labels, labels=labels)
-    config, hyper, training, rule, distillation = parse_options(method, options)
+    settings = parse_options(method, options)
     labels.check_parent(episodes)
-    redistributor = REDISTRIBUTORS[method].make(config)
-    data = sequences(episodes, labels)
-    lengths, mask = labels.kept_lengths, data.mask > 0
-    info: dict[str, Any] = {}
-    model = None
-    if redistributor.update is None:
-        prediction = redistributor.predict(
-            redistributor.init(stage_key(seed, "redistribute"), data), episodes, lengths
-        )
-    else:
-        _refuse_one_sided(labels)
-        fits = fit_folds(redistributor, data, hyper, training, seed, progress)
-        prediction = predict_folds(redistributor, fits, episodes, lengths)
-        info = fit_info(redistributor, fits, prediction, lengths, labels.cost)
-        sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1], "models": len(fits)}
-        model = SavedModel(method, {**asdict(config), **sizes}, to_arrays([fit.state for fit in fits]))
-    step = prediction
-    if redistributor.scores == "prefix":
-        step = difference(prediction, mask, float(labels.cost.mean()) if rule.start == "prior" else 0.0)
-    rule = replace(rule, compensation=redistributor.compensation or rule.compensation)
-    if redistributor.return_equivalent:
-        step = conserve(step, mask, labels.cost, rule)
-    if distillation.distil:
-        step = distil(step, data, distillation, seed)
-        if redistributor.return_equivalent:
-            step = conserve(step, mask, labels.cost, rule)
-    return StepCosts(
-        cost=flatten(step, lengths),
-        lengths=lengths,
-        episodic_cost=labels.cost,
-        return_equivalent=redistributor.return_equivalent,
-        method=method,
-        labels_hash=labels.hash,
-        model=model,
-        info={**info, "conservation": asdict(rule), "distillation": asdict(distillation)},
-    )
-
-
-def predict_folds(
-    redistributor: Redistributor, fits: list[Fitted], episodes: Episodes, lengths: Array
-) -> Array:
-    """[N, T] predictions: of the one model there is, or, cross-fitted, of the model that never saw the episode."""
-    blocks = [redistributor.predict(fit.state, episodes, lengths) for fit in fits]
-    result = blocks[0]
-    for fit, block in zip(fits[1:], blocks[1:]):
-        result[fit.held_out] = block[fit.held_out]
-    return result
-
-
-def fit_info(
-    redistributor: Redistributor, fits: list[Fitted], prediction: Array, lengths: Array, cost: Array
-) -> dict[str, Any]:
-    """What the manifest says of the fit: the curves of the first model, and quality on unseen episodes."""
-    unseen = np.sort(np.concatenate([fit.held_out for fit in fits]))
-    info = {
-        "models": len(fits),
-        "epochs": len(fits[0].train_loss),
-        "train_loss": fits[0].train_loss,
-        "held_out_loss": fits[0].held_out_loss,
-        "held_out_episodes": len(unseen),
-    }
-    if redistributor.scores == "prefix":
-        info |= assess(prediction[unseen], lengths[unseen], cost[unseen])
-    return info
+    redistributor = REDISTRIBUTORS[method].make(settings.config)
+    count = settings.ensemble.members
+    members = []
+    for number in range(count):
+        share = lambda done, number=number: progress((number + done) / count)  # noqa: E731
+        member = member_seed(seed, number)
+        members.append(fit_member(method, redistributor, settings, episodes, labels, member, share))
+    return combine(members, settings.ensemble.pessimism)
 
 
 def score(costs: StepCosts, episodes: Episodes) -> list[Array]:
-    """What was fitted for `costs` predicts from every prefix of new episodes, one array per episode.
+    """What was fitted for `costs` answers to every step of new episodes, one array per episode.
 
-    Cross-fitted models answer with their mean.
+    For methods that predict from prefixes these are predicted episodic costs. Folds and members answer with their
+    mean; with channels there is a column for each.
     """
-    model = costs.model
-    if model is None:
-        raise RciError(
-            f"the step costs of {costs.method!r} come without a fitted model, so nothing can be scored."
+    model = _model_of(costs)
+    redistributor, states = restore_states(REDISTRIBUTORS[model.method], model, episodes)
+    blocks = [
+        np.mean(
+            [mean_scores(redistributor, member[k], episodes, episodes.lengths) for member in states], axis=0
         )
-    sizes = {
-        "obs_size": int(np.prod(episodes.obs.shape[1:])),
-        "action_size": int(np.prod(episodes.action.shape[1:])),
-    }
-    settings = dict(model.config)
-    models = settings.pop("models")
-    for name, size in sizes.items():
-        if (expected := settings.pop(name)) != size:
-            raise RciError(f"the model was fitted with {name} {expected}, these episodes have {size}.")
-    method = REDISTRIBUTORS[model.method]
-    redistributor = method.make(method.config(**settings))
-    blank = sequences(episodes, Labels.for_episodes(episodes, np.full(len(episodes), -1)))
-    template = [jax.eval_shape(redistributor.init, jax.random.key(0), blank)] * models
-    states = from_arrays(template, model.arrays)
-    block = np.mean([redistributor.predict(state, episodes, episodes.lengths) for state in states], axis=0)
-    return np.split(flatten(block, episodes.lengths), episodes.step_offset[1:-1])
+        for k in range(len(states[0]))
+    ]
+    flat = [flatten(block, episodes.lengths) for block in blocks]
+    return np.split(
+        np.stack(flat, axis=-1) if costs.channels else flat[0], np.asarray(episodes.step_offset[1:-1])
+    )
 
 
-def parse_options(
-    method: str, options: dict[str, Any]
-) -> tuple[Any, Any, Training, Conservation, Distillation]:
+def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: float = 0.0) -> StepCosts:
+    """Step costs of other labelled episodes by the models that were fitted for `costs`, with its conservation.
+
+    With an ensemble, the spread says where the models are on unknown ground.
+    """
+    model = _model_of(costs)
+    labels.check_parent(episodes)
+    if labels.channels != costs.channels:
+        raise RciError(
+            f"the models know the channels {list(costs.channels)}, but these labels have {list(labels.channels)}."
+        )
+    redistributor, states = restore_states(REDISTRIBUTORS[model.method], model, episodes)
+    rule = build(Conservation, costs.info["conservation"], "conservation")
+    distillation = build(Distillation, costs.info["distillation"], "distillation")
+    settings = Settings(None, None, Training(), rule, distillation, Ensemble())
+    data, prior = sequences(episodes, labels), costs.info["prior"]
+    info = {name: costs.info[name] for name in ("conservation", "distillation", "prior")}
+    info["transferred_from"] = costs.labels_hash
+    members = []
+    for member in states:
+        scores = [mean_scores(redistributor, folds, episodes, labels.kept_lengths) for folds in member]
+        members.append(
+            assemble(costs.method, redistributor, settings, scores, prior, data, labels, 0, None, info)
+        )
+    return replace(combine(members, pessimism), model=model)
+
+
+def parse_options(method: str, options: dict[str, Any]) -> Settings:
     """Check the name of a method and its settings without running it."""
     if method not in REDISTRIBUTORS:
         raise unknown_name("redistributor", method, REDISTRIBUTORS)
     entry = REDISTRIBUTORS[method]
     config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
     given: dict[type, Any] = {type(part): part for part in shared}
-    training, rule, distillation = (
-        given.get(kind, kind()) for kind in (Training, Conservation, Distillation)
-    )
-    return config, hyper, training, rule, distillation
+    parts = (given.get(kind, kind()) for kind in (Training, Conservation, Distillation, Ensemble))
+    return Settings(config, hyper, *parts)
 
 
-def _refuse_one_sided(labels: Labels) -> None:
-    count = int(labels.stopped.sum())
-    if 0 < count < len(labels):
-        return
-    said, kind = (
-        ("none of the {} episodes was", "safe") if count == 0 else ("all of the {} episodes were", "unsafe")
-    )
-    raise RciError(
-        f"{said.format(len(labels))} stopped: where every episode is {kind}, nothing tells a costly step from a "
-        "harmless one, so no redistributor can learn. Label episodes of both kinds, or use 'sparse' or 'uniform'."
-    )
+def _model_of(costs: StepCosts) -> SavedModel:
+    if costs.model is None:
+        raise RciError(
+            f"the step costs of {costs.method!r} come without a fitted model, so nothing can be scored."
+        )
+    return costs.model

@@ -16,6 +16,7 @@ from rci.data.record import Array
 from rci.data.types import Episodes
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
+from rci.redistribution.ensemble import Ensemble
 
 Predict = Callable[[Any, Episodes, Array], Array]
 CHUNK_EPISODES, CHUNK_STEPS = 256, 32_768  # scored at once, at most
@@ -31,12 +32,20 @@ class Training:
     stopping_share: float = 0.15  # episodes whose loss decides when to stop
     held_out_share: float = 0.15  # episodes that nothing is decided on, for the figures of quality
     folds: int = 1  # from 2 on: cross-fitting, each episode is scored by a model that never saw it
+    balance: bool = False  # as many stopped as safe episodes in every batch
+    crop: bool = (
+        False  # safe episodes are cut to the length of a random stopped one, so that length tells nothing
+    )
 
     def __post_init__(self) -> None:
         require_positive(self, "epochs", "batch_size", "patience", "folds")
         for name in ("stopping_share", "held_out_share"):
             if not 0 < getattr(self, name) < 1:
                 raise RciError(f"{name} must lie between 0 and 1, got {getattr(self, name)}.")
+        if self.balance and self.batch_size < 2:
+            raise RciError(
+                "a balanced batch holds a stopped and a safe episode: batch_size must be at least 2."
+            )
 
 
 class Redistributor(NamedTuple):
@@ -77,7 +86,7 @@ class Method(NamedTuple):
     make: Callable[[Any], Redistributor]
     config: type
     hyper: type
-    shared: tuple[type, ...] = (Training, Conservation, Distillation)
+    shared: tuple[type, ...] = (Training, Conservation, Distillation, Ensemble)
 
 
 def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:

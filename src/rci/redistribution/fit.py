@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -94,16 +95,14 @@ def fit(
     if method.update is None or method.held_out_loss is None:
         raise RciError("this redistributor has nothing to fit.")
     init_key, order_key = jax.random.split(key)
+    start, run_epoch, judge = _compiled(method, min(training.batch_size, len(train)), training)
     device = Sequences(*(jnp.asarray(array) for array in data))
-    state = best = jax.jit(method.init)(init_key, Sequences(*(array[train] for array in device)))
-    run_epoch = jax.jit(_epoch(method.update, min(training.batch_size, len(train))))
-    judge = jax.jit(method.held_out_loss)
-    others = Sequences(*(array[stopping] for array in device))
+    groups = Groups.of(data, train)
+    state = best = start(init_key, Sequences(*(array[train] for array in device)))
+    others = _judged(data, stopping, groups, training)
     history: list[tuple[float, float]] = []
     for epoch in range(training.epochs):
-        state, train_loss = run_epoch(
-            jax.random.fold_in(order_key, epoch), state, device, jnp.asarray(train), hyper
-        )
+        state, train_loss = run_epoch(jax.random.fold_in(order_key, epoch), state, device, groups, hyper)
         losses = float(train_loss), float(judge(state, others))
         if not np.isfinite(losses).all():
             raise RciError(
@@ -120,29 +119,84 @@ def fit(
     return Fitted(best, [t for t, _ in history], [h for _, h in history])
 
 
+class Groups(NamedTuple):
+    """The episodes to train on, all of them and by kind, and how long the stopped ones are."""
+
+    everyone: jax.Array
+    stopped: jax.Array
+    safe: jax.Array
+    stopped_length: jax.Array
+
+    @classmethod
+    def of(cls, data: Sequences, members: Array) -> Groups:
+        """`members` by whether they were stopped."""
+        stopped, safe = members[data.cost[members] > 0], members[data.cost[members] == 0]
+        length = data.mask[stopped].sum(axis=1).astype(np.int32)
+        return cls(*(jnp.asarray(array) for array in (members, stopped, safe, length)))
+
+
+def balanced_order(key: jax.Array, stopped: jax.Array, safe: jax.Array, batches: int, size: int) -> jax.Array:
+    """[batches, size] episodes, half of each batch stopped; a kind that is too rare comes again and again."""
+    stopped_key, safe_key = jax.random.split(key)
+    half = size // 2
+    return jnp.concatenate(
+        [
+            jnp.resize(jax.random.permutation(stopped_key, stopped), (batches, half)),
+            jnp.resize(jax.random.permutation(safe_key, safe), (batches, size - half)),
+        ],
+        axis=1,
+    )
+
+
+def crop_safe(key: jax.Array, batch: Sequences, stopped_length: jax.Array) -> Sequences:
+    """Safe episodes cut to the lengths of stopped ones, drawn at random: a safe episode's prefix is safe as well."""
+    drawn = jax.random.choice(key, stopped_length, batch.cost.shape)
+    limit = jnp.where(batch.cost > 0, batch.mask.shape[1], drawn)
+    return batch._replace(mask=batch.mask * (jnp.arange(batch.mask.shape[1])[None] < limit[:, None]))
+
+
+def _judged(data: Sequences, stopping: Array, groups: Groups, training: Training) -> Sequences:
+    """The episodes that decide when to stop, seen in the same way as those that are trained on."""
+    if training.balance:
+        stopped, safe = stopping[data.cost[stopping] > 0], stopping[data.cost[stopping] == 0]
+        size = max(len(stopped), len(safe))
+        stopping = np.concatenate([np.resize(stopped, size), np.resize(safe, size)])
+    batch = Sequences(*(jnp.asarray(array[stopping]) for array in data))
+    return crop_safe(jax.random.key(0), batch, groups.stopped_length) if training.crop else batch
+
+
 def _part(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:
     """Progress of one of several fits as progress of all."""
     return lambda share: progress((number + share) / count)
 
 
-def _epoch(update: Callable, batch_size: int) -> Callable:
-    def run(
-        key: jax.Array, state: Any, data: Sequences, train: jax.Array, hyper: Any
-    ) -> tuple[Any, jax.Array]:
-        """One pass over the training episodes in random order; the last batch is filled up from the front."""
-        order_key, update_key = jax.random.split(key)
-        order = jax.random.permutation(order_key, train)
-        batches = -(-len(train) // batch_size)
-        order = jnp.resize(order, (batches, batch_size))
-        keys = jax.random.split(update_key, batches)
+@lru_cache(maxsize=8)
+def _compiled(
+    method: Redistributor, batch_size: int, training: Training
+) -> tuple[Callable, Callable, Callable]:
+    """init, one epoch and the held-out loss, compiled once for all folds, members and channels."""
+    update: Any = method.update
 
-        def step(state: Any, inputs: tuple[jax.Array, jax.Array]) -> tuple[Any, jax.Array]:
-            batch_key, index = inputs
+    def run(key: jax.Array, state: Any, data: Sequences, groups: Groups, hyper: Any) -> tuple[Any, jax.Array]:
+        """One pass over the training episodes in random order; the last batch is filled up from the front."""
+        order_key, update_key, *crop_key = jax.random.split(key, 3 if training.crop else 2)
+        batches = -(-len(groups.everyone) // batch_size)
+        if training.balance:
+            order = balanced_order(order_key, groups.stopped, groups.safe, batches, batch_size)
+        else:
+            order = jnp.resize(jax.random.permutation(order_key, groups.everyone), (batches, batch_size))
+        keys = jax.random.split(update_key, batches)
+        crop_keys = jax.random.split(crop_key[0], batches) if training.crop else None
+
+        def step(state: Any, inputs: Any) -> tuple[Any, jax.Array]:
+            batch_key, index, cut = inputs
             batch = Sequences(*(array[index] for array in data))
+            if cut is not None:
+                batch = crop_safe(cut, batch, groups.stopped_length)
             state, info = update(batch_key, state, batch, hyper)
             return state, info.loss
 
-        state, losses = jax.lax.scan(step, state, (keys, order))
+        state, losses = jax.lax.scan(step, state, (keys, order, crop_keys))
         return state, losses.mean()
 
-    return run
+    return jax.jit(method.init), jax.jit(run), jax.jit(method.held_out_loss)  # type: ignore[arg-type]

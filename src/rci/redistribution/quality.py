@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rci.data.record import Array
-from rci.redistribution.base import last_step
+from rci.redistribution.base import Redistributor, last_step
 
 BINS = 10
 
@@ -18,14 +19,42 @@ def assess(prefix: Array, lengths: Array, cost: Array) -> dict[str, Any]:
     prefix: [N, T] predictions of held-out episodes, cost: [N].
     """
     end = last_step(prefix, lengths)
+    level = cost[cost > 0].mean() / 2  # halfway between safe and stopped: 0.5 unless stops are graded
     valid = np.arange(prefix.shape[1]) < lengths[:, None]
     error, table = calibration(prefix[valid], np.repeat(cost, lengths))
     return {
-        "held_out_accuracy": float(np.mean((end > 0.5) == (cost > 0.5))),
+        "held_out_accuracy": float(np.mean((end > level) == (cost > 0))),
         "held_out_calibration_error": error,
         "calibration": table,
         "quality": rudder_quality(end, cost),
     }
+
+
+def forecast_of(method: Redistributor) -> Callable[[Array], Array] | None:
+    """How a method's scores [N, T] become the episodic cost expected after each step; None if they say nothing."""
+    if method.forecast is not None:
+        return method.forecast
+    if method.scores == "prefix":
+        return lambda scores: scores
+    return (lambda scores: np.cumsum(scores, axis=1)) if method.return_equivalent else None
+
+
+def matched_pairs_accuracy(evidence: Array, lengths: Array, stopped: Array) -> dict[str, Any]:
+    """How often a stopped episode looks worse at its end than a safe one after as many steps.
+
+    Over all pairs whose safe episode is at least as long; ties count half. What knows nothing but the length is right
+    in half of them, however well it predicts the labels.
+
+    evidence: [N, T] what the model has seen against each episode after each step.
+    """
+    shares, pairs = [], 0
+    for i in np.flatnonzero(stopped):
+        others = evidence[~stopped & (lengths >= lengths[i]), lengths[i] - 1]
+        if len(others):
+            own = evidence[i, lengths[i] - 1]
+            shares.append(np.mean(own > others) + np.mean(own == others) / 2)
+            pairs += len(others)
+    return {"matched_pairs": pairs, "matched_pairs_accuracy": float(np.mean(shares)) if shares else None}
 
 
 def rudder_quality(end: Array, cost: Array) -> float:
