@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -111,6 +111,12 @@ def parse_options(method: str, options: dict[str, Any]) -> Settings:
         raise unknown_name("redistributor", method, REDISTRIBUTORS)
     entry = REDISTRIBUTORS[method]
     config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
+    idle = sorted(set(options) & set(get_type_hints(Conservation)))
+    if idle and not entry.make(config).return_equivalent:
+        raise RciError(
+            f"{idle[0]} has no effect: the costs of {method!r} are not made to sum to the episodic cost"
+            f"{', unless conserve is true' if hasattr(config, 'conserve') else ''}."
+        )
     given: dict[type, Any] = {type(part): part for part in shared}
     parts = (given.get(kind, kind()) for kind in (Training, Conservation, Distillation, Ensemble))
     return Settings(config, hyper, *parts)

@@ -95,7 +95,7 @@ def fit(
     if method.update is None or method.held_out_loss is None:
         raise RciError("this redistributor has nothing to fit.")
     init_key, order_key = jax.random.split(key)
-    start, run_epoch, judge = _compiled(method, min(training.batch_size, len(train)), training)
+    start, run_epoch, judge = compiled(method, min(training.batch_size, len(train)), training)
     device = Sequences(*(jnp.asarray(array) for array in data))
     groups = Groups.of(data, train)
     state = best = start(init_key, Sequences(*(array[train] for array in device)))
@@ -171,7 +171,7 @@ def _part(progress: Callable[[float], None], number: int, count: int) -> Callabl
 
 
 @lru_cache(maxsize=8)
-def _compiled(
+def compiled(
     method: Redistributor, batch_size: int, training: Training
 ) -> tuple[Callable, Callable, Callable]:
     """init, one epoch and the held-out loss, compiled once for all folds, members and channels."""

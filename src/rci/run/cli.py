@@ -337,6 +337,26 @@ def sim(
         raise typer.Exit(1)
 
 
+@bench.command(name="redistribute")
+def bench_redistributors(
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Sequences that every redistributor trains on and scores in a second, against a bare LSTM and the limit.
+
+    Example: rci bench redistribute --json
+    """
+    from rci.run.engine import prepare_process
+    from rci.run.progress import count
+
+    prepare_process()  # one core, before anything imports JAX
+    from rci.run.bench import bench_table
+    from rci.run.bench_redistribute import bench_redistribute, learned_methods
+
+    rows = count(bench_redistribute(seconds), 2 + 2 * len(learned_methods()), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
 def _run(jobs: list[Any], as_json: bool) -> None:
     """Run jobs in this process, on one core like every worker, so that the result is the same."""
     from rci.run.engine import prepare_process
