@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from rci.data.batch import Sequences
-from rci.nets.dense import Normaliser, normaliser, rows_of
+from rci.nets.dense import Mlp, Normaliser, normaliser, rows_of
 from rci.redistribution.base import Redistributor, predict_with
 
 OPTIMISER = optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())
@@ -32,6 +32,23 @@ class Info(NamedTuple):
     """Diagnostics of one update."""
 
     loss: jax.Array
+
+
+class StepNetwork(eqx.Module):
+    """Normalised (obs, action) -> [..., outputs]: what a single step says, whatever came before it."""
+
+    normalise: Normaliser
+    body: Mlp
+
+    def __init__(
+        self, key: jax.Array, data: Sequences, hidden: int, outputs: int, last_scale: float = 1.0
+    ) -> None:
+        inputs = data.obs.shape[-1] + data.action.shape[-1]
+        self.normalise = input_statistics(data)
+        self.body = Mlp(key, (inputs, hidden, hidden, outputs), last_scale)
+
+    def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
+        return self.body(self.normalise(pairs(obs, action)))
 
 
 def learned(
