@@ -62,7 +62,7 @@ CHANNELS = ("high", "low")
 
 
 def two_sided(count=400):
-    """One action in [-1, 1] that pays what it is away from 0: above 0.3 it is unsafe in one way, below -0.3 in another."""
+    """One action in [-1, 1] that pays its size: above 0.3 it is unsafe in one way, below -0.3 in another."""
     arrays = dict(one_step(count)[0].arrays())
     action = arrays["action"][:, 0]
     arrays["reward"] = np.abs(action)
@@ -121,7 +121,9 @@ def test_two_channels_keep_the_contract(method, two_probe, tmp_path):
     _, run = training._compiled(LEARNERS[method].make, tiny_config(method))
     compiled = run._cache_size()
     two = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
-    other = learn(episodes, labels, costs, method, "high=P30,low=inf", seed=3, behaviour=behaviour, **settings)
+    other = learn(
+        episodes, labels, costs, method, "high=P30,low=inf", seed=3, behaviour=behaviour, **settings
+    )
     assert one.hash == two.hash != other.hash
     assert run._cache_size() == compiled
     for name in ("threshold", "multiplier", "predicted_cost"):

@@ -141,7 +141,11 @@ def test_two_channels_by_hand():
     """Targets, estimates, multipliers and the actor's loss of two channels, worked out one by one."""
     learner = bcq.make(Config(**SMALL))
     hyper = Hyper(
-        threshold=jnp.array([0.1, jnp.inf]), discount=0.5, learning_rate=0.0, target_rate=0.0, multiplier_rate=0.5
+        threshold=jnp.array([0.1, jnp.inf]),
+        discount=0.5,
+        learning_rate=0.0,
+        target_rate=0.0,
+        multiplier_rate=0.5,
     )
     batch = random_batch(channels=2)
     critics = {"reward_critic": ([2.0], [4.0]), "cost_critic": ([0.2, 1.0], [0.6, 3.0])}

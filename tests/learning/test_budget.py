@@ -67,7 +67,9 @@ def test_log_survival_sums_to_minus_the_logarithm_of_safety():
     assert allowed_sum(1.0, "log-survival") == allowed_sum(math.inf, "log-survival") == math.inf
     survival = costs([0.5, 0.5], [0.0, 0.0, 1.0], [0.0], unit="log-survival")
     assert threshold(0.5, survival, 0.5, 1.0) == pytest.approx([math.log(2)])
-    assert threshold(0.5, survival, 0.5, 0.5) == pytest.approx([math.log(2) / 2])  # the scale of the discount, as ever
+    assert threshold(0.5, survival, 0.5, 0.5) == pytest.approx(
+        [math.log(2) / 2]
+    )  # the scale of the discount, as ever
     assert threshold("P50", survival, 0.5, 1.0).tolist() == [0.25]  # of the costs as they are
 
 
@@ -99,8 +101,8 @@ def test_budgets_as_written(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5, True, None, "a=2", "a=0.1,b", "a=0.1,a=0.2", "a=", "=0.1",
-        "a=0.1,", {}, {"a": 5}, {"a": None}, {"a=b": 0.1}, {3: 0.1}, {"": 0.1},
+        "-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5, True, None, "a=2", "a=0.1,b", "a=0.1,a=0.2", "a=",
+        "=0.1", "a=0.1,", {}, {"a": 5}, {"a": None}, {"a=b": 0.1}, {3: 0.1}, {"": 0.1},
     ],
 )  # fmt: skip
 def test_bad_budgets(text):
@@ -111,7 +113,11 @@ def test_bad_budgets(text):
 @pytest.mark.parametrize(
     ("budget", "channels", "message"),
     [
-        ("near=0.1,of=0.2", ("near", "off"), "unknown channel in the budget 'of'. Did you mean 'off'. Known: near, off"),
+        (
+            "near=0.1,of=0.2",
+            ("near", "off"),
+            "unknown channel in the budget 'of'. Did you mean 'off'. Known: near, off",
+        ),
         ("near=0.1", ("near", "off"), "says nothing about off; every channel needs one, and inf is none"),
         ({"near": 0.1, "off": 0.2}, (), "is by channel, but these costs have no channels"),
     ],

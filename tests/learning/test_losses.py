@@ -60,8 +60,13 @@ def test_the_multiplier_prices_cost():
 
 def test_each_channel_has_its_price():
     q = jnp.array([[3.0, 2.5]])
-    c = jnp.array([[[1.0, 0.0], [0.0, 0.5]]])  # the first candidate costs in one channel, the second in the other
-    for multiplier, values, best in (([2.0, 1.0], [1.0, 2.0], [0.0, 0.5]), ([0.0, 4.0], [3.0, 0.5], [1.0, 0.0])):
+    c = jnp.array(
+        [[[1.0, 0.0], [0.0, 0.5]]]
+    )  # the first candidate costs in one channel, the second in the other
+    for multiplier, values, best in (
+        ([2.0, 1.0], [1.0, 2.0], [0.0, 0.5]),
+        ([0.0, 4.0], [3.0, 0.5], [1.0, 0.0]),
+    ):
         value = constrained_value(q, c, jnp.array(multiplier))
         assert value.tolist() == [values]
         assert best_of(value, c)[0].tolist() == [best]

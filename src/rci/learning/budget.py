@@ -22,7 +22,9 @@ from rci.data.types import StepCosts
 from rci.learning.losses import Number
 
 Limit = float | str  # 0.05, inf, or a percentile such as "P30"
-Budget = Limit | Mapping[str, Limit]  # {"proximity": 0.05, "road": "P20"}, also as the text "proximity=0.05,road=P20"
+Budget = (
+    Limit | Mapping[str, Limit]
+)  # {"proximity": 0.05, "road": "P20"}, also as the text "proximity=0.05,road=P20"
 
 
 def parse_budget(budget: Budget) -> Limit:
@@ -40,7 +42,9 @@ def parse_budget(budget: Budget) -> Limit:
     told: dict[str, str] = {}
     for name, limit in pairs:
         if not isinstance(name, str) or not name or set(name) & set("=,"):
-            raise RciError(f"a budget by channel needs the name of a channel without = or comma, got {name!r}.")
+            raise RciError(
+                f"a budget by channel needs the name of a channel without = or comma, got {name!r}."
+            )
         if name in told:
             raise RciError(f"the budget {budget!r} names the channel {name!r} twice.")
         told[name] = str(_parse_limit(limit))
@@ -88,7 +92,7 @@ def _parse_limit(text: Limit) -> Limit:
         number = float(text)
     except (ValueError, TypeError):
         raise RciError(
-            f"a budget is a number such as 0.05, a percentile such as P30, or one of them for each channel, not {text!r}."
+            f"a budget is a number such as 0.05, a percentile such as P30, or one of them by channel, not {text!r}."
         ) from None
     if math.isnan(number) or number < 0:
         raise RciError(f"a budget is an allowed cost, so it cannot be {text!r}; the smallest is 0.")
