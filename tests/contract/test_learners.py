@@ -158,18 +158,17 @@ def test_a_channel_that_never_stopped_anybody_can_have_no_budget(two_probe):
         episodes, labels.stop_index, np.stack([labels.stopped, np.zeros(400)], axis=-1), CHANNELS
     )
     costs = sparse_costs(never)
-    behaviour = fit_behaviour(episodes, never, 0, Config(hidden=8, updates=5))
     with pytest.raises(RciError, match="none of the 400 episodes was stopped for 'low'.*learn with low=inf"):
-        learn(episodes, never, costs, budget=0.1, behaviour=behaviour)
+        learn(episodes, never, costs, budget=0.1)
+    behaviour = fit_behaviour(episodes, never, 0, Config(hidden=8, updates=5))
     learn(episodes, never, costs, budget="high=0.1,low=inf", behaviour=behaviour, **{**TINY, "updates": 2})
     always = Labels.for_episodes(
         episodes, np.zeros(400, int), np.stack([np.ones(400), labels.stopped], axis=-1), CHANNELS
     )
-    behaviour = fit_behaviour(episodes, always, 0, Config(hidden=8, updates=5))
     with pytest.raises(RciError, match="every episode was stopped for 'high'"):
-        learn(episodes, always, sparse_costs(always), budget="high=0.1,low=inf", behaviour=behaviour)
+        learn(episodes, always, sparse_costs(always), budget="high=0.1,low=inf")
     with pytest.raises(RciError, match="all 400 episodes were stopped"):
-        learn(episodes, always, sparse_costs(always), budget=0.1, behaviour=behaviour)
+        learn(episodes, always, sparse_costs(always), budget=0.1)
 
 
 @pytest.mark.parametrize("method", sorted(LEARNERS))

@@ -81,11 +81,11 @@ def learn(
             "quantities, convert them to float32; choices among a few actions are not supported."
         )
     transitions = Transitions.build(episodes, labels, costs)
+    _refuse_one_sided(labels, own, costs.channels)
     if behaviour is None:
         behaviour = fit_behaviour(episodes, labels, seed)
     if behaviour.info["labels_hash"] != labels.hash:
         raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-    _refuse_one_sided(labels, own, costs.channels)
     hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
     frozen = restore_behaviour(behaviour)
     data = to_device(transitions, frozen.scaling)
