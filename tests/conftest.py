@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from rci.collection import collect
-from rci.data.types import Episodes, Labels
+from rci.data.types import Episodes, Labels, StepCosts
 from rci.labeling import label
 
 
@@ -43,3 +43,11 @@ def ragged(lengths: list[int], seed: int = 0, obs_size: int = 3, action_size: in
         terminated=rng.random(count) < 0.5,
         truncated=np.zeros(count, bool),
     )
+
+
+def sparse_costs(labels: Labels) -> StepCosts:
+    """The cost of every episode at its last kept step, in each channel by itself."""
+    kept = labels.kept_lengths
+    cost = np.zeros((int(kept.sum()), *labels.cost.shape[1:]))
+    cost[np.cumsum(kept) - 1] = labels.cost
+    return StepCosts(cost, kept, labels.cost, True, "sparse", labels.hash, channels=labels.channels)

@@ -6,13 +6,13 @@ import math
 import jax
 import numpy as np
 import pytest
-from conftest import ragged
+from conftest import ragged, sparse_costs
 
 import rci
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels, Transitions
-from rci.learning import LEARNERS, fit_behaviour, learn
+from rci.learning import LEARNERS, fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config, restore_behaviour
 from rci.learning.dataset import to_device
 from rci.nets.arrays import from_arrays, to_arrays
@@ -58,6 +58,27 @@ def probe():
     )
 
 
+CHANNELS = ("high", "low")
+
+
+def two_sided(count=400):
+    """One action in [-1, 1] that pays its size: above 0.3 it is unsafe in one way, below -0.3 in another."""
+    arrays = dict(one_step(count)[0].arrays())
+    action = arrays["action"][:, 0]
+    arrays["reward"] = np.abs(action)
+    episodes = Episodes(**arrays)
+    fired = np.stack([action > 0.3, action < -0.3], axis=-1)
+    stop = np.where(fired.any(axis=-1), 0, -1)
+    return episodes, Labels.for_episodes(episodes, stop, fired.astype(float), CHANNELS)
+
+
+@pytest.fixture(scope="module")
+def two_probe():
+    episodes, labels = two_sided()
+    model = fit_behaviour(episodes, labels, 0, Config(hidden=32, updates=1500, latent_limit=2.0))
+    return episodes, labels, sparse_costs(labels), model
+
+
 CASES = [(method, options) for method in sorted(LEARNERS) for options in VARIANTS.get(method, [{}])]
 
 
@@ -72,6 +93,82 @@ def test_budget_decides_between_safe_and_greedy(method, options, probe):
     safe, greedy = means
     assert safe < 0.1
     assert greedy > 0.6
+
+
+@pytest.mark.parametrize(("method", "options"), CASES, ids=str)
+def test_each_channel_has_a_budget_of_its_own(method, options, two_probe):
+    """Danger on both sides: a budget for one of them sends the policy to the other, one for both keeps it between."""
+    episodes, labels, costs, behaviour = two_probe
+    settings = known(method, {**TINY, "multiplier_rate": 0.02}) | options
+    asked = {"left": "high=0,low=inf", "right": {"high": math.inf, "low": 0.0}, "between": 0.0}
+    action = {}
+    for name, budget in asked.items():
+        policy = learn(episodes, labels, costs, method, budget, behaviour=behaviour, **settings)
+        action[name] = policy.act(episodes.obs[:200])
+        free = {"left": {"low"}, "right": {"high"}}.get(name, set())
+        assert {channel for channel, value in policy.info["multiplier"].items() if value == 0} == free
+    assert action["left"].mean() < -0.6
+    assert action["right"].mean() > 0.6
+    assert np.abs(action["between"]).mean() < 0.4
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_two_channels_keep_the_contract(method, two_probe, tmp_path):
+    """Shapes, the same seed the same policy, one compilation for all budgets, and saved policies that act the same."""
+    episodes, labels, costs, behaviour = two_probe
+    settings = known(method, {**TINY, "updates": 7})
+    one = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
+    _, run = training._compiled(LEARNERS[method].make, tiny_config(method))
+    compiled = run._cache_size()
+    two = learn(episodes, labels, costs, method, 0.1, seed=3, behaviour=behaviour, **settings)
+    other = learn(
+        episodes, labels, costs, method, "high=P30,low=inf", seed=3, behaviour=behaviour, **settings
+    )
+    assert one.hash == two.hash != other.hash
+    assert run._cache_size() == compiled
+    for name in ("threshold", "multiplier", "predicted_cost"):
+        assert list(other.info[name]) == list(CHANNELS)
+    assert other.info["budget"] == "high=P30,low=inf"
+    one.save(tmp_path / "policy")
+    again, obs = rci.load(tmp_path / "policy"), episodes.obs[:64]
+    assert np.array_equal(one.act(obs), again.act(obs))
+    values = predict_values(again, obs)
+    assert [value.shape for value in values] == [(64,), (64, 2)]
+    assert all(np.array_equal(a, b) for a, b in zip(values, predict_values(one, obs)))
+
+
+@pytest.mark.parametrize("method", sorted(LEARNERS))
+def test_bad_budgets_of_channels(method, two_probe):
+    episodes, labels, costs, behaviour = two_probe
+    for budget, message in (
+        ("high=0.1,lo=0.1", "unknown channel in the budget 'lo'. Did you mean 'low'"),
+        ({"high": 0.1}, "says nothing about low"),
+        ("high=0.1,low=3", "would allow everything"),
+    ):
+        with pytest.raises(RciError, match=message):
+            learn(episodes, labels, costs, method, budget, behaviour=behaviour)
+    plain, stops = one_step()
+    with pytest.raises(RciError, match="by channel, but these costs have no channels"):
+        learn(plain, stops, redistribute(plain, stops, "sparse"), method, "high=0.1,low=0.1")
+
+
+def test_a_channel_that_never_stopped_anybody_can_have_no_budget(two_probe):
+    episodes, labels, _, _ = two_probe
+    never = Labels.for_episodes(
+        episodes, labels.stop_index, np.stack([labels.stopped, np.zeros(400)], axis=-1), CHANNELS
+    )
+    costs = sparse_costs(never)
+    with pytest.raises(RciError, match="none of the 400 episodes was stopped for 'low'.*learn with low=inf"):
+        learn(episodes, never, costs, budget=0.1)
+    behaviour = fit_behaviour(episodes, never, 0, Config(hidden=8, updates=5))
+    learn(episodes, never, costs, budget="high=0.1,low=inf", behaviour=behaviour, **{**TINY, "updates": 2})
+    always = Labels.for_episodes(
+        episodes, np.zeros(400, int), np.stack([np.ones(400), labels.stopped], axis=-1), CHANNELS
+    )
+    with pytest.raises(RciError, match="every episode was stopped for 'high'"):
+        learn(episodes, always, sparse_costs(always), budget="high=0.1,low=inf")
+    with pytest.raises(RciError, match="all 400 episodes were stopped"):
+        learn(episodes, always, sparse_costs(always), budget=0.1)
 
 
 @pytest.mark.parametrize("method", sorted(LEARNERS))

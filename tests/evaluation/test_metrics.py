@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from conftest import ragged
@@ -5,6 +7,7 @@ from conftest import ragged
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Oracle, Policy, SavedModel
 from rci.evaluation import evaluate, record_policy, score_episodes
+from rci.evaluation.metrics import channel_violations
 
 
 def constant_policy(action) -> Policy:
@@ -23,6 +26,33 @@ def test_returns_until_the_first_violation_by_hand():
     assert scores.returns.tolist() == [7.0, 24.0]
     assert scores.returns_until_stop.tolist() == [3.0, 24.0]
     assert scores.first_violation.tolist() == [1, -1]
+
+
+def test_channels_by_hand():
+    """Three episodes: only the first kind of danger, then both though never at once, then none."""
+    arrays = ragged([2, 2, 1], obs_size=2).arrays()
+    after = [[1, 0], [0, 0], [0, 1], [1, 0], [0, 0]]  # what is seen after each step
+    arrays["obs"] = np.array([[9, 9], *after[:2], [9, 9], *after[2:4], [9, 9], after[4]], np.float32)
+    task = SimpleNamespace(
+        channels={"near": lambda obs: obs[..., 0] == 1, "off": lambda obs: obs[..., 1] == 1}
+    )
+    violated = channel_violations(task, Episodes(**arrays))
+    assert violated.tolist() == [[True, False], [True, True], [False, False]]
+
+
+def test_a_task_with_channels_is_scored_by_channel(monkeypatch):
+    monkeypatch.setattr("rci.evaluation.metrics.BATCH", 3)
+
+    def swerve(seed, memory, obs):
+        return np.tile(np.array([0.0, 0.3], np.float32), (len(obs), 1)), memory
+
+    policy = Policy(SavedModel("by hand", {}, {}), {"obs_size": 35}, step=swerve)
+    scores = evaluate(policy, "highway-two", episodes=5, seed=2)
+    rates = scores.info["channel_violation_rate"]
+    assert list(rates) == ["proximity", "road"]
+    assert rates["road"] == 1.0  # nobody stays on the road who steers to the right all the time
+    assert max(rates.values()) <= scores.violation_rate <= sum(rates.values())
+    assert "channel_violation_rate" not in evaluate(constant_policy([0, 0]), "point", 2).info
 
 
 def test_straight_ahead_hits_the_hazard_and_standing_still_does_not():

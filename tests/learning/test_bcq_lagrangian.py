@@ -13,7 +13,7 @@ from rci.nets.dense import Mlp, Normaliser, PairMlp
 SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "initial_batch_size": 4}
 
 
-def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3):
+def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
     keys = iter(jax.random.split(jax.random.key(seed), 13))
 
     def normal(*shape):
@@ -26,7 +26,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3):
         obs=normal(rows, obs),
         action=jnp.tanh(normal(rows, action)),
         reward=normal(rows),
-        cost=normal(rows),
+        cost=normal(rows, channels),
         next_obs=normal(rows, obs),
         terminated=flags(),
         truncated=flags(),
@@ -91,8 +91,8 @@ def test_one_update_changes_everything_that_learns(variant, estimate):
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), state.online, after.online)
     # biases of the last layers may have zero gradient by chance nowhere here: every array moves
     assert all(jax.tree.leaves(changed))
-    assert after.multiplier == pytest.approx(
-        hyper.multiplier_rate * (float(info.cost_estimate) + 5.0), rel=1e-5
+    assert float(after.multiplier[0]) == pytest.approx(
+        hyper.multiplier_rate * (float(info.cost_estimate[0]) + 5.0), rel=1e-5
     )
     assert (state.online.step_cost is None) == (variant == "critic")
 
@@ -115,14 +115,62 @@ def test_targets_by_hand():
     _, info = learner.update(jax.random.key(1), state, batch, hyper)
     # soft minimum 0.75 * 2 + 0.25 * 4 = 2.5; costs are judged in the middle: 0.4
     y_reward = batch.reward + 0.5 * (1 - batch.terminated) * 2.5
-    y_cost = batch.cost + (1 - batch.last) * 0.4
+    y_cost = batch.cost[:, 0] + (1 - batch.last) * 0.4
     assert info.reward_loss == pytest.approx(
         float(((2 - y_reward) ** 2 + (4 - y_reward) ** 2).mean()), rel=1e-5
     )
     assert info.cost_loss == pytest.approx(
         float(((0.2 - y_cost) ** 2 + (0.6 - y_cost) ** 2).mean()), rel=1e-5
     )
-    assert info.cost_estimate == pytest.approx(0.4)
+    assert np.asarray(info.cost_estimate) == pytest.approx([0.4])
+
+
+def answering(learner, batch, hyper, **answers):
+    """A state whose networks ignore their input: every value is known."""
+    state = learner.init(jax.random.key(0), batch, hyper)
+    blank = jax.tree.map(jnp.zeros_like, state.online)
+    for name, values in answers.items():
+        network = getattr(blank, name)
+        nets = (network.first, network.second) if hasattr(network, "first") else (network,)
+        for net, value in zip(nets, values):
+            object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array(value)))
+    return state._replace(online=blank, target=blank)
+
+
+def test_two_channels_by_hand():
+    """Targets, estimates, multipliers and the actor's loss of two channels, worked out one by one."""
+    learner = bcq.make(Config(**SMALL))
+    hyper = Hyper(
+        threshold=jnp.array([0.1, jnp.inf]),
+        discount=0.5,
+        learning_rate=0.0,
+        target_rate=0.0,
+        multiplier_rate=0.5,
+    )
+    batch = random_batch(channels=2)
+    critics = {"reward_critic": ([2.0], [4.0]), "cost_critic": ([0.2, 1.0], [0.6, 3.0])}
+    state = answering(learner, batch, hyper, **critics)._replace(multiplier=jnp.array([3.0, 0.25]))
+    after, info = learner.update(jax.random.key(1), state, batch, hyper)
+    # costs are judged in the middle of the twins: 0.4 and 2
+    y = np.asarray(batch.cost) + (1 - np.asarray(batch.last))[:, None] * np.array([0.4, 2.0])
+    expected = ((np.array([0.2, 1.0]) - y) ** 2 + (np.array([0.6, 3.0]) - y) ** 2).sum(axis=1).mean()
+    assert info.cost_loss == pytest.approx(float(expected), rel=1e-5)
+    assert np.asarray(info.cost_estimate) == pytest.approx([0.4, 2.0])
+    assert np.asarray(after.multiplier) == pytest.approx([3.0 + 0.5 * (0.4 - 0.1), 0.0])  # inf: none
+    # Q - sum of lambda * cost = 2.5 - 3 * 0.4 - 0.25 * 2, divided by 1 + 3 + 0.25
+    assert info.actor_loss == pytest.approx(-0.8 / 4.25, rel=1e-5)
+
+
+def test_two_penalties_by_hand():
+    """y = r + gamma * max_a' [Q - sum_k lambda_k * c~_k]."""
+    learner = bcq.make(Config(variant="penalised", **SMALL))
+    hyper = Hyper(threshold=jnp.zeros(2), discount=0.5, learning_rate=0.0, target_rate=0.0)
+    batch = random_batch(channels=2)
+    networks = {"reward_critic": ([2.0], [2.0]), "step_cost": ([0.25, 0.5],)}
+    state = answering(learner, batch, hyper, **networks)._replace(multiplier=jnp.array([3.0, 1.0]))
+    _, info = learner.update(jax.random.key(1), state, batch, hyper)
+    y = batch.reward + 0.5 * (1 - batch.terminated) * (2.0 - 3.0 * 0.25 - 0.5)
+    assert info.reward_loss == pytest.approx(float(2 * ((2 - y) ** 2).mean()), rel=1e-5)
 
 
 def test_penalised_target_by_hand():
@@ -138,7 +186,7 @@ def test_penalised_target_by_hand():
     ):
         object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array([value])))
     state = learner.init(jax.random.key(0), batch, hyper)._replace(
-        online=blank, target=blank, multiplier=jnp.array(3.0)
+        online=blank, target=blank, multiplier=jnp.array([3.0])
     )
     _, info = learner.update(jax.random.key(1), state, batch, hyper)
     y = batch.reward + 0.5 * (1 - batch.terminated) * (2.0 - 3.0 * 0.25)
@@ -148,13 +196,14 @@ def test_penalised_target_by_hand():
 def test_judgement_is_pessimistic_on_both_sides():
     learner = bcq.make(Config(**SMALL))
     hyper = Hyper(reward_pessimism=1.0, cost_pessimism=1.0)
-    batch = random_batch()
+    batch = random_batch(channels=2)
     online = learner.init(jax.random.key(0), batch, hyper).online
-    seen = judge(online, batch.obs, batch.action, jnp.array(2.0), hyper)
+    seen = judge(online, batch.obs, batch.action, jnp.array([2.0, 3.0]), hyper)
     reward, cost = (critic(batch.obs, batch.action) for critic in (online.reward_critic, online.cost_critic))
-    assert np.array_equal(seen.reward_q, jnp.minimum(*reward))
-    assert np.array_equal(seen.cost_q, jnp.maximum(*cost))
-    assert np.asarray(seen.value) == pytest.approx(np.asarray(seen.reward_q - 2 * seen.cost_q), abs=1e-6)
+    assert np.array_equal(seen.reward_q, jnp.minimum(*reward)[:, 0])
+    assert np.array_equal(seen.cost_q, jnp.maximum(*cost))  # in each channel by itself
+    priced = seen.reward_q - 2 * seen.cost_q[:, 0] - 3 * seen.cost_q[:, 1]
+    assert np.asarray(seen.value) == pytest.approx(np.asarray(priced), abs=1e-6)
 
 
 def test_a_dataset_row_is_followed_by_its_next_observation(point_episodes, point_labels):

@@ -14,6 +14,7 @@ from rci.learning.losses import (
     reward_continues,
     soft_minimum,
     soft_update,
+    squared_error,
     twin_squared_error,
 )
 
@@ -34,6 +35,11 @@ def test_bellman_target():
     assert target.tolist() == [3.0, 2.0]
 
 
+def test_an_end_ends_every_channel():
+    cost, value = jnp.array([[0.0, 1.0], [0.5, 0.0]]), jnp.array([[4.0, 2.0], [4.0, 2.0]])
+    assert bellman_target(cost, 0.5, jnp.array([1.0, 0.0]), value).tolist() == [[2.0, 2.0], [0.5, 0.0]]
+
+
 def test_fractional_and_negative_costs_count():
     target = bellman_target(jnp.array([0.3, -0.2]), 1.0, jnp.array([1.0, 1.0]), jnp.array([0.25, 0.25]))
     assert np.asarray(target) == pytest.approx([0.55, 0.05])
@@ -45,15 +51,36 @@ def test_soft_minimum():
 
 
 def test_the_multiplier_prices_cost():
-    q, c = jnp.array([[3.0, 2.0]]), jnp.array([[1.0, 0.25]])
-    assert constrained_value(q, c, 2.0).tolist() == [[1.0, 1.5]]
-    assert best_of(constrained_value(q, c, 2.0), q, c)[0].tolist() == [2.0]
-    assert best_of(constrained_value(q, c, 0.0), q, c)[1].tolist() == [1.0]
+    q, c = jnp.array([[3.0, 2.0]]), jnp.array([[[1.0], [0.25]]])
+    dear, free = (constrained_value(q, c, jnp.array([multiplier])) for multiplier in (2.0, 0.0))
+    assert dear.tolist() == [[1.0, 1.5]]
+    assert best_of(dear, q, c)[0].tolist() == [2.0]
+    assert best_of(free, q, c)[1].tolist() == [[1.0]]
+
+
+def test_each_channel_has_its_price():
+    q = jnp.array([[3.0, 2.5]])
+    c = jnp.array(
+        [[[1.0, 0.0], [0.0, 0.5]]]
+    )  # the first candidate costs in one channel, the second in the other
+    for multiplier, values, best in (
+        ([2.0, 1.0], [1.0, 2.0], [0.0, 0.5]),
+        ([0.0, 4.0], [3.0, 0.5], [1.0, 0.0]),
+    ):
+        value = constrained_value(q, c, jnp.array(multiplier))
+        assert value.tolist() == [values]
+        assert best_of(value, c)[0].tolist() == [best]
 
 
 def test_twin_squared_error_sums_the_two_means():
     twin = jnp.array([1.0, 3.0]), jnp.array([0.0, 0.0])
     assert twin_squared_error(twin, jnp.array([0.0, 1.0])) == pytest.approx((1 + 4) / 2 + (0 + 1) / 2)
+
+
+def test_squared_errors_of_channels_add_up():
+    prediction, target = jnp.array([[1.0, 2.0], [0.0, 0.0]]), jnp.array([[0.0, 0.0], [1.0, 0.0]])
+    assert squared_error(prediction, target) == pytest.approx((1 + 4 + 1 + 0) / 2)
+    assert twin_squared_error((prediction, target), target) == pytest.approx(3.0)
 
 
 def test_no_gradient_reaches_a_target():

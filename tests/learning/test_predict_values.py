@@ -1,8 +1,9 @@
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import ragged
+from conftest import ragged, sparse_costs
 
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
@@ -43,6 +44,28 @@ def test_observations_come_in_any_leading_shape(trained) -> None:
             assert value.shape == leading
         assert predict_values(policy, rows.reshape(*leading, 6))[1].ravel() == pytest.approx(flat, abs=1e-6)
     assert predict_values(policy, rows[0])[1] == pytest.approx(flat[0], abs=1e-6)
+
+
+def test_a_cost_per_channel(trained) -> None:
+    _, episodes = trained
+    stops = np.array([1, -1, 2, -1, 3, -1])
+    why = np.array([[1, 0], [0, 0], [0, 1], [0, 0], [1, 1], [0, 0]], float)
+    labels = Labels.for_episodes(episodes, stops, why, ("near", "off"))
+    behaviour = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=20))
+    costs = sparse_costs(labels)
+    budget = {"near": 0.1, "off": math.inf}
+    policy = learn(
+        episodes, labels, costs, budget=budget, behaviour=behaviour, updates=20, hidden=8, batch_size=8
+    )
+    expected_return, expected_cost = predict_values(policy, episodes.obs[episodes.obs_offset[:-1]])
+    assert (expected_return.shape, expected_cost.shape) == ((6,), (6, 2))
+    told = policy.info["predicted_cost"]
+    assert expected_cost.mean(axis=0) == pytest.approx([told["near"], told["off"]], abs=1e-5)
+    assert policy.info["channels"] == ["near", "off"]
+    assert policy.info["threshold"] == {"near": "0.1", "off": "inf"}
+    assert policy.info["multiplier"]["off"] == 0.0
+    assert {"multiplier near", "cost_estimate off", "cost_loss"} <= set(policy.info["history"][0])
+    assert predict_values(policy, episodes.obs[:12].reshape(3, 4, 2, 3))[1].shape == (3, 4, 2)
 
 
 def test_weights_alone_are_enough(trained) -> None:

@@ -17,11 +17,11 @@ from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
 from rci.reporting import figures, page
-from rci.reporting.contents import MethodResult, ReportInput
+from rci.reporting.contents import ChannelResult, MethodResult, ReportInput
 from rci.reporting.markup import MARKS
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS, OTHERS
-from rci.reporting.summary import column_places, headline, number, result_row
+from rci.reporting.summary import column_places, headline, number, result_row, tightness
 from rci.tasks.base import View
 
 INFO = {
@@ -402,3 +402,69 @@ def test_the_markdown_table_has_a_line_per_result(full: ReportInput, tmp_path: P
     assert len(lines) == 2 + len(full.results)
     assert len({line.count("|") for line in lines}) == 1
     assert lines[2].startswith("| reward-only | none | 61.0% |")
+
+
+def channel(name: str, budget: float | None, *seeds: tuple[float, float], rate: float = 0.1) -> ChannelResult:
+    asked = "P30" if budget is None else str(budget)
+    return ChannelResult(name, budget, asked, 0.05, (1.0, 3.0), (rate, rate), (0.08, 0.12), seeds)
+
+
+@pytest.mark.parametrize(
+    ("channels", "verdict"),
+    [
+        ((channel("near", 0.2, (0.0, 0.1)), channel("off", 0.3, (0.1, 0.2))), "yes"),
+        ((channel("near", 0.2, (0.0, 0.1)), channel("off", 0.05, (0.1, 0.2))), "no"),
+        ((channel("near", 0.15, (0.1, 0.2)), channel("off", 0.05, (0.1, 0.2))), "no"),
+        ((channel("near", 0.2, (0.0, 0.1)), channel("off", 0.05, (0.01, 0.2))), "undecided"),
+        ((channel("near", 0.2, (0.0, 0.1)), channel("off", 0.2, (0.0, 0.1), (0.3, 0.4))), "undecided"),
+        ((channel("near", 0.2, (0.0, 0.1)), channel("off", math.inf, (0.9, 1.0))), "yes"),
+        ((channel("near", None, (0.0, 0.1)), channel("off", math.inf, (0.9, 1.0))), ""),
+    ],
+)
+def test_a_budget_is_kept_if_it_is_in_every_channel(
+    channels: tuple[ChannelResult, ...], verdict: str
+) -> None:
+    """The first interval of a channel is its first seed's; rows are kept, not kept, or undecided by all of them."""
+    asked = "near=0.2,off=0.3"
+    row = result_row(replace(result("rci", 0.05, [3], [1.0]), budget=None, asked=asked, channels=channels))
+    assert row.budget_kept == verdict
+    assert math.isnan(row.budget)
+    assert [entry.multiplier for entry in row.channels] == [2.0, 2.0]
+
+
+def test_the_page_tells_results_by_channel(full: ReportInput, tmp_path: Path) -> None:
+    own = (
+        channel("near", 0.05, (0.01, 0.04), rate=0.03),
+        channel("off", math.inf, (0.3, 0.5), rate=0.4),
+    )
+    mine = replace(full.results[0], budget=None, asked="near=0.05,off=inf", channels=own, multipliers=())
+    report = replace(full, results=(mine, full.results[2]))
+    folder = write_report(report, tmp_path / "report").parent
+    html = (folder / "index.html").read_text()
+    assert "<caption>By channel</caption>" in html
+    assert "<td>near</td><td>3.0%</td>" in html
+    assert "<td>none</td><td>off</td><td>40.0%</td>" in html
+    assert "By kind of danger: near 3.0%, off 40.0%." in headline(report)
+    rows = json.loads((folder / "summary.json").read_text())["results"]
+    assert rows[1]["channels"][0]["violation_rate"] == 0.03
+    assert rows[0]["channels"] == []
+    assert "| rci | none | off | 40.0% |" in (folder / "results.md").read_text()
+    assert "By channel" not in page.page(full, defaultdict(list))
+
+
+def test_a_report_of_costs_with_channels_can_be_drawn(full: ReportInput, tmp_path: Path) -> None:
+    """Costs are summed over their channels in the figures of episodes."""
+    why = np.stack([full.labels.stopped, np.arange(8) < 2], axis=-1).astype(float)
+    labels = replace(full.labels, cost=why, channels=("near", "off"))
+    kept = labels.kept_lengths
+    spread = np.repeat(why / kept[:, None], kept, axis=0)
+    costs = StepCosts(spread, kept, why, True, "rudder", labels.hash, channels=labels.channels)
+    report = replace(full, labels=labels, costs={"rci": costs}, risk=None)
+    html = write_report(report, tmp_path / "report").read_text()
+    assert "stopped for near</dt><dd>62.5%" in html
+    assert "stopped for off</dt><dd>25.0%" in html
+
+
+def test_budgets_by_channel_have_an_order() -> None:
+    budgets = ["a=0.1,b=0.2", "a=0.1,b=0.1", "a=inf,b=0.1", "a=P10,b=0.1", "a=P30,b=0.1"]
+    assert sorted(budgets, key=tightness) == [budgets[i] for i in (1, 0, 3, 4, 2)]

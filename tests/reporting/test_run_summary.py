@@ -1,20 +1,32 @@
 """What a finished run hands to its report beyond the scores."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from conftest import sparse_costs
 
 from rci.data import store
 from rci.data.models import Policy
-from rci.data.types import Episodes, Labels
+from rci.data.types import Episodes, Labels, Scores
+from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
 from rci.redistribution import redistribute
+from rci.reporting.summary import result_row
 from rci.run.config import Collect, Compare, RunConfig
-from rci.run.summary import critic_maps, field_entries, field_maps, read_demonstrators
+from rci.run.pipeline import entries
+from rci.run.summary import (
+    critic_maps,
+    field_entries,
+    field_maps,
+    method_result,
+    read_demonstrators,
+    result_rows,
+)
 
 CONFIG = RunConfig("point", compare=Compare(("sparse", "reward-only"), (0.2, 0.05), seeds=2))
 
@@ -69,6 +81,65 @@ def test_fields_hold_what_the_policies_do_and_expect(
     probe.arrow = None
     for task in (SimpleNamespace(probe=lambda: probe), SimpleNamespace(probe=None)):
         assert field_maps(CONFIG, tmp_path, task) == ()  # type: ignore[arg-type]
+
+
+def test_channels_from_policies_to_the_report(point_episodes: Episodes, tmp_path: Path) -> None:
+    """Two kinds of danger, made up: multipliers, thresholds, verdicts and maps of each."""
+    stops = np.where(np.arange(60) % 2, 1, -1)
+    why = np.stack([stops >= 0, (stops >= 0) & (np.arange(60) % 3 == 0)], axis=-1).astype(float)
+    labels = Labels.for_episodes(point_episodes, stops, why, ("near", "off"))
+    behaviour = fit_behaviour(point_episodes, labels, 0, Config(hidden=8, updates=20))
+    budget = "near=0.1,off=inf"
+    policy = learn(
+        point_episodes, labels, sparse_costs(labels), budget=budget, behaviour=behaviour, updates=20, hidden=8
+    )
+    policy = replace(policy, info={**policy.info, "multiplier": {"near": 2.0, "off": 3.0}})
+    config = RunConfig("point", compare=Compare(("rci",), (budget,), seeds=1))
+    (entry,) = entries(config)
+    assert entry.name == "rci-near=0.1,off=inf-seed0"
+    store.write(tmp_path / "policies" / entry.name, policy)
+    store.write(tmp_path / "rollouts" / entry.name, point_episodes)
+    rates = {"near": 0.05, "off": 0.5}
+    first = np.where(np.arange(100) < 50, 2, -1)
+    scores = Scores(
+        np.zeros(100), np.zeros(100), first, np.full(100, 5), info={"channel_violation_rate": rates}
+    )
+    result = method_result(tmp_path, [entry], {entry: scores})
+    assert (result.budget, result.asked, result.threshold, result.multipliers) == (None, budget, None, ())
+    near, off = result.channels
+    assert (near.channel, near.budget, near.threshold, near.multipliers) == ("near", 0.1, 0.1, (2.0,))
+    assert near.seed_intervals == (clopper_pearson(5, 100),)
+    assert (off.channel, off.budget, off.violation_rates) == ("off", math.inf, (0.5,))
+    row = result_row(result)
+    assert row.budget_kept == "undecided"  # 1.6 to 11.3% near it, and no limit on the other
+    (told,) = result_rows(config, {entry: scores})
+    assert (told["budget"], told["channel_violation_rate"]) == (budget, rates)
+    obs = point_episodes.obs[:12].reshape(3, 4, 4)
+    probe = SimpleNamespace(obs=obs, arrow=lambda action: action)
+    task = SimpleNamespace(probe=lambda: probe)
+    expected_return, expected_cost = predict_values(policy, obs)
+    total, *each = critic_maps(config, tmp_path, task)  # type: ignore[arg-type]
+    np.testing.assert_allclose(total.value, expected_cost.sum(axis=-1), rtol=1e-6)
+    assert [entry.channel for entry in each] == ["near", "off"]
+    np.testing.assert_allclose(each[1].value, expected_cost[..., 1])
+    (field,) = field_maps(config, tmp_path, task)  # type: ignore[arg-type]
+    priced = expected_return - 2.0 * expected_cost[..., 0] - 3.0 * expected_cost[..., 1]
+    np.testing.assert_allclose(field.value, priced, rtol=1e-5)
+
+
+@pytest.mark.parametrize("budget", [0.1, "P20"])
+def test_a_budget_of_one_kind_of_danger_stays_a_share(
+    budget: float | str, policies: dict[str, Policy], tmp_path: Path, point_episodes: Episodes
+) -> None:
+    config = RunConfig("point", compare=Compare(("sparse",), (budget,), seeds=1))
+    (entry,) = entries(config)
+    store.write(tmp_path / "policies" / entry.name, policies["sparse-0.2"])
+    store.write(tmp_path / "rollouts" / entry.name, point_episodes)
+    scores = Scores(np.zeros(9), np.zeros(9), np.full(9, -1), np.full(9, 5))
+    result = method_result(tmp_path, [entry], {entry: scores})
+    assert (result.budget, result.asked) == (0.1 if budget == 0.1 else None, str(budget))
+    assert (result.multipliers, result.threshold, result.channels) == ((2.0,), 0.2, ())
+    assert "channel_violation_rate" not in result_rows(config, {entry: scores})[0]
 
 
 @pytest.mark.parametrize(

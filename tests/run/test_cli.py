@@ -115,6 +115,7 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs", "--budget", "-1", "--out", "x"), "the smallest is 0"),
     (("learn", "episodes", "labels", "costs", "--method", "cpo", "--out", "x"), "unknown learner 'cpo'"),
     (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 0.05"),
+    (("learn", "episodes", "labels", "costs", "--budget", "a=0.1,b=0.2", "--out", "x"), "these costs have no channels"),
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
     (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
     (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),

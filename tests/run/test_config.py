@@ -46,6 +46,8 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["compare.budgets=[0.1,'0.10']"], "compare.budgets names something twice: 0.1, 0.1"),
         (["compare.methods=['rci','rci']"], "compare.methods names something twice"),
         (["compare.budgets=[5]"], "for 5% write 0.05"),
+        (["compare.budgets=['near=0.1,off=0.2']"], "by channel, but these costs have no channels"),
+        (["compare.budgets=['near=0.1,off']"], "written proximity=0.05,road=P20"),
         (["compare.seeds=5000"], "compare.seeds must be at most 1000"),
         (["learn.method=3"], "unknown learner 3"),
         (["learn.candidates=0"], "candidates must be at least 1, got 0"),
@@ -60,6 +62,23 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
 def test_mistakes_are_found_before_any_work(flags, message):
     with pytest.raises(RciError, match=message):
         check_config(load_config("point", "quick", None, flags))
+
+
+def test_budgets_by_channel_are_checked_against_the_task():
+    flags = ["compare.methods=['sparse']", "compare.budgets=['road=0.1,proximity=P20', 0.3]"]
+    config = load_config("highway-two", "quick", None, flags)
+    check_config(config)
+    names = ["sparse-proximity=P20,road=0.1-seed0", "sparse-0.3-seed0"]
+    assert [entry.name for entry in entries(config) if entry.seed == 0] == names
+    for budget, message in (
+        ("proximity=0.1,raod=0.1", "unknown channel in the budget 'raod'. Did you mean 'road'"),
+        ("proximity=0.1", "says nothing about road"),
+    ):
+        with pytest.raises(RciError, match=message):
+            check_config(load_config("highway-two", "quick", None, [f"compare.budgets=['{budget}']"]))
+    twice = "compare.budgets=['road=0.1,proximity=0.2','proximity=0.20,road=0.1']"
+    with pytest.raises(RciError, match="names something twice"):
+        check_config(load_config("highway-two", "quick", None, [twice]))
 
 
 def test_bad_files_and_presets(tmp_path):

@@ -12,6 +12,7 @@ from rci.data.models import Policy
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Oracle, Scores
 from rci.tasks import get, make_vec, observe_truth
+from rci.tasks.base import Task
 from rci.tasks.rollout import EVALUATION, ROLLOUTS, episode_seeds, record
 
 BATCH = 1000  # worlds that run at once; episode i is the same in any batch
@@ -25,20 +26,29 @@ def evaluate(
     progress: Callable[[float], None] = lambda share: None,
     **task_config: Any,
 ) -> Scores:
-    """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early."""
+    """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early.
+
+    Where the task has several kinds of danger, `scores.info["channel_violation_rate"]` says how often there was each.
+    """
     expect(Policy, policy=policy)
     if episodes < 1:
         raise RciError(f"at least one episode must be evaluated, got {episodes}.")
-    parts = []
+    parts, violated = [], []
     for first in range(0, episodes, BATCH):
         count = min(BATCH, episodes - first)
         seeds = episode_seeds(seed, EVALUATION, first, count)
         recorded = _record(policy, task, seeds, **task_config)
         parts.append(score_episodes(recorded, observe_truth(get(task), recorded)))
+        if get(task).channels:
+            violated.append(channel_violations(get(task), recorded))
         progress((first + count) / episodes)
     names = ("returns", "returns_until_stop", "first_violation", "lengths")
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Scores(**joined, info={"task": task, "seed": seed, "policy_hash": policy.hash})
+    info: dict[str, Any] = {"task": task, "seed": seed, "policy_hash": policy.hash}
+    if violated:
+        rates = np.concatenate(violated).mean(axis=0).tolist()
+        info["channel_violation_rate"] = dict(zip(get(task).channels, rates))
+    return Scores(**joined, info=info)
 
 
 def record_policy(policy: Policy, task: str, episodes: int, seed: int, **task_config: Any) -> Episodes:
@@ -62,6 +72,13 @@ def _record(policy: Policy, task: str, seeds: list[int], **task_config: Any) -> 
         return action
 
     return record(make_vec(task, len(seeds), **task_config), act, seeds, task)
+
+
+def channel_violations(task: Task, episodes: Episodes) -> Array:
+    """Whether each kind of danger was there after any step of each episode, whatever came first: [N, K]."""
+    seen = episodes.obs[episodes.next_rows]
+    fired = np.stack([rule(seen) for rule in task.channels.values()], axis=-1)
+    return np.logical_or.reduceat(fired, episodes.step_offset[:-1])
 
 
 def score_episodes(episodes: Episodes, oracle: Oracle) -> Scores:

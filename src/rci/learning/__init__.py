@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.labels import named_channels
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
@@ -22,7 +23,7 @@ from rci.learning import bcq_lagrangian
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import fit_behaviour, restore_behaviour, template
-from rci.learning.budget import Budget, parse_budget, threshold
+from rci.learning.budget import Budget, Limit, limits, parse_budget, threshold
 from rci.learning.dataset import Dataset, to_device
 from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
@@ -57,6 +58,9 @@ def learn(
 ) -> Policy:
     """A policy for `budget`: the allowed probability of a violation, `inf`, or a percentile such as "P30".
 
+    With several channels of cost it holds for each of them, or is by channel: {"proximity": 0.05, "road": "P20"}, also
+    written "proximity=0.05,road=P20".
+
     behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given.
     options: settings of the method (see its Config and Hyper) and `updates`.
     """
@@ -65,29 +69,37 @@ def learn(
     expect(StepCosts, costs=costs)
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
+    own = limits(budget, costs.channels)
+    if costs.channels and costs.channels != labels.channels:
+        raise RciError(
+            f"the step costs have the channels {', '.join(costs.channels)}, but the labels have "
+            f"{', '.join(labels.channels) or 'none'}."
+        )
     if not np.issubdtype(episodes.action.dtype, np.floating):
         raise RciError(
             f"the actions are {episodes.action.dtype}, but learners choose among continuous ones. If yours are "
             "quantities, convert them to float32; choices among a few actions are not supported."
         )
     transitions = Transitions.build(episodes, labels, costs)
+    _refuse_one_sided(labels, own, costs.channels)
     if behaviour is None:
         behaviour = fit_behaviour(episodes, labels, seed)
     if behaviour.info["labels_hash"] != labels.hash:
         raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-    if budget != math.inf:
-        _refuse_one_sided(labels)
     hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
     frozen = restore_behaviour(behaviour)
     data = to_device(transitions, frozen.scaling)
     entry = LEARNERS[method]
-    state, history = train(entry.make, config, hyper, data, frozen, schedule.updates, seed, progress)
+    state, history = train(
+        entry.make, config, hyper, data, frozen, schedule.updates, seed, progress, costs.channels
+    )
     actor = entry.make(config).policy(state, frozen, hyper)
     _, predict = _compiled(method, config)
     expected_return, expected_cost = predict(actor, data.obs[data.initial])
+    names = [f"multiplier {channel}" for channel in costs.channels] or ["multiplier"]
     info = {
         "budget": str(budget),
-        "threshold": str(hyper.threshold),
+        "threshold": _told([str(float(number)) for number in hyper.threshold], costs.channels),
         "obs_size": data.obs.shape[-1],
         "obs_shape": list(episodes.obs.shape[1:]),
         "action_size": data.action.shape[-1],
@@ -95,12 +107,17 @@ def learn(
         "costs_hash": costs.hash,
         "seed": seed,
         "updates": schedule.updates,
-        "multiplier": history[-1]["multiplier"],
+        "multiplier": _told([history[-1][name] for name in names], costs.channels),
         "predicted_return": float(expected_return.mean()),
-        "predicted_cost": float(expected_cost.mean()),
+        "predicted_cost": _told(expected_cost.mean(axis=0).tolist(), costs.channels),
         "history": history,
+        **named_channels(costs.channels),
     }
-    settings = {"config": asdict(config), "behaviour": behaviour.model.config}
+    settings = {
+        "config": asdict(config),
+        "behaviour": behaviour.model.config,
+        "channels": data.cost.shape[-1],
+    }
     return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
 
 
@@ -113,7 +130,8 @@ def restore_policy(policy: Policy) -> Policy:
 def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
     """What the critics expect of the policy from each state on: Q(s, pi(s)) and Q_c(s, pi(s)).
 
-    obs: [..., features], or [..., *shape] where an observation is an array; both answers have the shape `...`.
+    obs: [..., features], or [..., *shape] where an observation is an array; both answers have the shape `...`, and
+    with channels the cost has an axis for them behind it: [..., K].
     """
     obs = np.asarray(obs, np.float32)
     features = int(policy.info["obs_size"])
@@ -127,8 +145,9 @@ def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
     _, predict = _compiled(policy.model.method, config)
     shape = obs.shape[: obs.ndim - own]
     answers = predict(actor, actor.behaviour.scaling.obs(jnp.asarray(obs.reshape(-1, features))))
-    expected_return, expected_cost = (np.asarray(answer).reshape(shape) for answer in answers)
-    return expected_return, expected_cost
+    expected_return, expected_cost = (np.asarray(answer) for answer in answers)
+    channels = expected_cost.shape[1:] if expected_cost.shape[-1] > 1 else ()
+    return expected_return.reshape(shape), expected_cost.reshape((*shape, *channels))
 
 
 def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Schedule]:
@@ -140,18 +159,27 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
     return config, hyper, schedule
 
 
-def _refuse_one_sided(labels: Labels) -> None:
-    """A budget means nothing to logs in which all or no episodes were stopped."""
-    if labels.stopped.all():
+def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[str, ...]) -> None:
+    """A budget means nothing to logs in which all or no episodes were stopped, in any channel that has one."""
+    limited = [limit != math.inf for limit in own]
+    if all(limited) and labels.stopped.all():
         raise RciError(
             f"all {len(labels)} episodes were stopped: no safe behaviour was ever seen, so no policy can learn from "
             "these logs to stay within a budget. Record safe episodes too, or learn with budget inf."
         )
-    if not labels.stopped.any():
+    if any(limited) and not labels.stopped.any():
         raise RciError(
             f"none of the {len(labels)} episodes was stopped: the logs say nothing about danger, so no policy can "
             "learn from them to stay within a budget. Label unsafe episodes too, or learn with budget inf."
         )
+    for k, channel in enumerate(channels):
+        fired = labels.channel_cost[:, k] > 0
+        if limited[k] and (fired.all() or not fired.any()):
+            how = "every episode was" if fired.all() else f"none of the {len(labels)} episodes was"
+            raise RciError(
+                f"{how} stopped for {channel!r}: the logs do not show both sides of it, so no policy can learn from "
+                f"them to stay within a budget for it. Label such episodes too, or learn with {channel}=inf."
+            )
 
 
 def _entry(method: str) -> Method:
@@ -168,15 +196,27 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     learner = entry.make(config)
     vae = dict(settings["behaviour"])
     behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
-    blank = jax.eval_shape(partial(_blank_actor, learner, entry.hyper()), behaviour)
-    return config, from_arrays(blank, policy.model.arrays)
+    channels = settings.get("channels", 1)
+    hyper = entry.hyper(threshold=np.zeros(channels, np.float32))
+    blank = jax.eval_shape(partial(_blank_actor, learner, hyper, channels), behaviour)
+    arrays = policy.model.arrays
+    if "channels" not in settings:  # saved before costs had an axis for channels
+        names = {"multiplier", "hyper.threshold"} & set(arrays)
+        arrays = {**arrays, **{name: np.reshape(arrays[name], 1) for name in names}}
+    return config, from_arrays(blank, arrays)
 
 
-def _blank_actor(learner: Learner, hyper: Any, behaviour: Any) -> Any:
+def _told(numbers: list[Any], channels: tuple[str, ...]) -> Any:
+    """One number as it is, one per channel by name."""
+    return dict(zip(channels, numbers)) if channels else numbers[0]
+
+
+def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) -> Any:
     """An actor of the right shapes, from a dataset of one transition; only ever traced for them."""
     obs = jnp.stack([behaviour.scaling.obs.mean] * 2)
     action, number, row = behaviour.scaling.action_centre[None], jnp.zeros(1), jnp.zeros(1, jnp.int32)
-    data = Dataset(obs, row, action, number, number, number, number, number, number, row)
+    cost = jnp.zeros((1, channels))
+    data = Dataset(obs, row, action, number, cost, number, number, number, number, row)
     init_key, batch_key = jax.random.split(jax.random.key(0))
     batch = learner.sample(batch_key, data, behaviour)
     return learner.policy(learner.init(init_key, batch, hyper), behaviour, hyper)

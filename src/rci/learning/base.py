@@ -18,9 +18,10 @@ class Learner(NamedTuple):
     update(key, state, batch, hyper) -> (state, info)
     policy(state, behaviour, hyper) -> everything that acting needs, as a pytree of arrays
     act(key, policy, obs) -> action, both in the networks' own scale: [B, d] -> [B, a]
-    predict(key, policy, obs) -> expected remaining (return, cost) from each state under the policy
+    predict(key, policy, obs) -> expected remaining (return [B], cost [B, K]) from each state under the policy
 
-    State holds everything that changes, the multiplier included; info is everything diagnostic.
+    Costs have one column for each of K channels, and so do thresholds and multipliers: [K]. State holds everything
+    that changes, the multiplier included; info is everything diagnostic, one number or one per channel each.
     """
 
     sample: Callable[[jax.Array, Dataset, FrozenBehaviour], Any]

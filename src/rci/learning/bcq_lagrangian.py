@@ -7,6 +7,9 @@ Paper: Section IV, Stage 3; Fujimoto et al., "Off-Policy Deep Reinforcement Lear
 3. The policy takes the candidate with the highest Q - lambda * (cost).
 4. lambda rises while the expected cost is over the threshold, and falls otherwise.
 
+With several channels of cost there is one lambda for each, which follows its own estimate and threshold; the price of
+an action is their sum.
+
 `variant = "critic"`: the cost in (3) is the cost critic Q_c, and the reward critic stays pure.
 `variant = "penalised"`: the paper's Bellman target, y = r + gamma * max_a' [Q(s', a') - lambda * c~(s', a')], with
 a learned one-step cost model for c~(s', a'); Q then contains the penalties to come.
@@ -43,6 +46,7 @@ from rci.learning.losses import (
     reward_continues,
     soft_minimum,
     soft_update,
+    squared_error,
     twin_squared_error,
 )
 from rci.nets.dense import PairMlp
@@ -68,7 +72,7 @@ class Config:
 class Hyper(NamedTuple):
     """Numbers that may change without compiling again, the threshold among them."""
 
-    threshold: float = 0.0  # set from the budget
+    threshold: Number = 0.0  # set from the budget: [K]
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
@@ -80,24 +84,27 @@ class Hyper(NamedTuple):
 
 
 class Critic(eqx.Module):
-    """Two networks of (obs, action) with one output each."""
+    """Two networks of (obs, action), [..., outputs] each."""
 
     first: PairMlp
     second: PairMlp
 
-    def __init__(self, key: jax.Array, obs_size: int, action_size: int, hidden: int) -> None:
+    def __init__(self, key: jax.Array, obs_size: int, action_size: int, hidden: int, outputs: int) -> None:
         keys = jax.random.split(key)
         # Near zero at first: a random answer would move the multiplier before anything was learned.
         self.first, self.second = (
-            PairMlp(k, obs_size, action_size, (hidden, hidden, 1), last_scale=0.01) for k in keys
+            PairMlp(k, obs_size, action_size, (hidden, hidden, outputs), last_scale=0.01) for k in keys
         )
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return self.first(obs, action)[..., 0], self.second(obs, action)[..., 0]
+        return self.first(obs, action), self.second(obs, action)
 
 
 class Networks(eqx.Module):
-    """Everything that is learned by gradient. `step_cost` is None unless the variant needs it."""
+    """Everything that is learned by gradient. `step_cost` is None unless the variant needs it.
+
+    The costs of all channels are outputs of one network.
+    """
 
     reward_critic: Critic
     cost_critic: Critic
@@ -111,7 +118,7 @@ class State(NamedTuple):
     online: Networks
     target: Networks
     optimiser: Any
-    multiplier: jax.Array
+    multiplier: jax.Array  # [K]
 
 
 class Info(NamedTuple):
@@ -120,8 +127,8 @@ class Info(NamedTuple):
     reward_loss: jax.Array
     cost_loss: jax.Array
     actor_loss: jax.Array
-    cost_estimate: jax.Array
-    multiplier: jax.Array
+    cost_estimate: jax.Array  # [K]
+    multiplier: jax.Array  # [K]
 
 
 class Actor(NamedTuple):
@@ -137,8 +144,8 @@ class Judgement(NamedTuple):
     """Candidates [B, n] seen by the critics."""
 
     reward_q: jax.Array
-    cost_q: jax.Array
-    value: jax.Array  # Q - lambda * cost: what the policy maximises
+    cost_q: jax.Array  # [B, n, K]
+    value: jax.Array  # Q - sum of lambda * cost: what the policy maximises
 
 
 def nudge(actor: PairMlp, obs: jax.Array, candidate: jax.Array, limit: Number) -> jax.Array:
@@ -150,9 +157,9 @@ def judge(
     networks: Networks, obs: jax.Array, action: jax.Array, multiplier: jax.Array, hyper: Hyper
 ) -> Judgement:
     """Return, cost and constrained value of actions. obs [B, d]; action [B, a] or [B, n, a]."""
-    reward_q = soft_minimum(*networks.reward_critic(obs, action), hyper.reward_pessimism)
+    reward_q = soft_minimum(*networks.reward_critic(obs, action), hyper.reward_pessimism)[..., 0]
     cost_q = soft_minimum(*networks.cost_critic(obs, action), 1.0 - hyper.cost_pessimism)
-    cost = cost_q if networks.step_cost is None else networks.step_cost(obs, action)[..., 0]
+    cost = cost_q if networks.step_cost is None else networks.step_cost(obs, action)
     return Judgement(reward_q, cost_q, constrained_value(reward_q, cost, multiplier))
 
 
@@ -185,15 +192,15 @@ def make(config: Config) -> Learner:
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
         keys = jax.random.split(key, 4)
-        sizes = batch.obs.shape[-1], batch.action.shape[-1]
-        layers = (config.hidden, config.hidden, 1)
+        sizes, channels = (batch.obs.shape[-1], batch.action.shape[-1]), batch.cost.shape[-1]
+        layers = (config.hidden, config.hidden, channels)
         online = Networks(
-            reward_critic=Critic(keys[0], *sizes, config.hidden),
-            cost_critic=Critic(keys[1], *sizes, config.hidden),
+            reward_critic=Critic(keys[0], *sizes, config.hidden, 1),
+            cost_critic=Critic(keys[1], *sizes, config.hidden, channels),
             actor=PairMlp(keys[2], *sizes, (config.hidden, config.hidden, sizes[1])),
             step_cost=PairMlp(keys[3], *sizes, layers) if config.variant == "penalised" else None,
         )
-        return State(online, online, optimise.init(online), jnp.zeros(()))
+        return State(online, online, optimise.init(online), jnp.zeros(channels))
 
     def targets(state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
         """Bellman targets of both critics at the action that the policy would take next."""
@@ -215,26 +222,27 @@ def make(config: Config) -> Learner:
         hyper: Hyper,
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
         """All losses at once; each network is reached by its own loss only."""
-        reward_loss = twin_squared_error(online.reward_critic(batch.obs, batch.action), target[0])
+        reward_loss = twin_squared_error(online.reward_critic(batch.obs, batch.action), target[0][:, None])
         cost_loss = twin_squared_error(online.cost_critic(batch.obs, batch.action), target[1])
         frozen = jax.lax.stop_gradient(online)
         proposal = batch.candidate[:, 0]
         action = nudge(online.actor, batch.obs, proposal, hyper.nudge)
         # Divided by 1 + lambda: Adam's memory of earlier gradients stays in scale while lambda moves.
-        actor_loss = -jnp.mean(judge(frozen, batch.obs, action, multiplier, hyper).value) / (1.0 + multiplier)
+        value = judge(frozen, batch.obs, action, multiplier, hyper).value
+        actor_loss = -jnp.mean(value) / (1.0 + jnp.sum(multiplier))
         total = reward_loss + cost_loss + actor_loss
         if online.step_cost is not None:
-            total += jnp.mean((online.step_cost(batch.obs, batch.action)[..., 0] - batch.cost) ** 2)
+            total += squared_error(online.step_cost(batch.obs, batch.action), batch.cost)
         return total, (reward_loss, cost_loss, actor_loss)
 
     def expected_cost(online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper) -> jax.Array:
-        """Mean Q_c(s, pi(s)): over initial states, which the budget is about, or over the batch (the paper)."""
+        """Mean Q_c(s, pi(s)), [K]: over initial states, which the budget is about, or over the batch (the paper)."""
         if config.estimate == "initial":
             obs, candidate = batch.initial_obs, batch.initial_candidate
         else:
             obs, candidate = batch.obs, batch.candidate
         seen = judge(online, obs, nudge(online.actor, obs, candidate, hyper.nudge), multiplier, hyper)
-        return jnp.mean(best_of(seen.value, seen.cost_q)[0])
+        return jnp.mean(best_of(seen.value, seen.cost_q)[0], axis=0)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
         target = targets(state, batch, hyper)
@@ -259,7 +267,7 @@ def make(config: Config) -> Learner:
 
     def act(key: jax.Array, policy: Actor, obs: jax.Array) -> jax.Array:
         action, seen = consider(key, policy, obs)
-        return jnp.take_along_axis(action, jnp.argmax(seen.value, -1)[:, None, None], axis=1)[:, 0]
+        return best_of(seen.value, action)[0]
 
     def predict(key: jax.Array, policy: Actor, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         _, seen = consider(key, policy, obs)

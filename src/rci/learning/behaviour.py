@@ -20,6 +20,7 @@ import numpy as np
 import optax
 
 from rci.data.errors import RciError
+from rci.data.labels import by_channel
 from rci.data.models import Behaviour, SavedModel
 from rci.data.options import require_positive
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
@@ -174,10 +175,11 @@ def _no_costs(labels: Labels) -> StepCosts:
     """The behaviour model looks at no costs; zeros fill their place."""
     kept = labels.kept_lengths
     return StepCosts(
-        cost=np.zeros(int(kept.sum())),
+        cost=np.zeros(by_channel((int(kept.sum()),), labels.channels)),
         lengths=kept,
         episodic_cost=labels.cost,
         return_equivalent=False,
         method="none",
         labels_hash=labels.hash,
+        channels=labels.channels,
     )

@@ -3,26 +3,85 @@
 budget d     the allowed expected episodic cost; with binary labels the allowed probability of a violation
 threshold    what the cost critic is compared with; made from the budget here and nowhere else
 multiplier   lambda >= 0, raised while the critic's estimate is over the threshold
+
+With several channels of cost there is one of each per channel, and a budget that names no channel holds for every one.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.data.types import StepCosts
 from rci.learning.losses import Number
 
-Budget = float | str  # 0.05, inf, or a percentile such as "P30"
+Limit = float | str  # 0.05, inf, or a percentile such as "P30"
+Budget = (
+    Limit | Mapping[str, Limit]
+)  # {"proximity": 0.05, "road": "P20"}, also as the text "proximity=0.05,road=P20"
 
 
-def parse_budget(text: Budget) -> Budget:
-    """A budget as the user wrote it: a number >= 0, `inf`, or P0 to P100."""
+def parse_budget(budget: Budget) -> Limit:
+    """A budget as the user wrote it: a number >= 0, `inf`, P0 to P100, or one of these for each channel.
+
+    The latter become one text, channels in the order of the alphabet. Whether there are such channels is not known
+    here; `limits` checks it.
+    """
+    if isinstance(budget, Mapping):
+        pairs = list(budget.items())
+    elif isinstance(budget, str) and "=" in budget:
+        pairs = [_pair(part, budget) for part in budget.split(",")]
+    else:
+        return _parse_limit(budget)
+    told: dict[str, str] = {}
+    for name, limit in pairs:
+        if not isinstance(name, str) or not name or set(name) & set("=,"):
+            raise RciError(
+                f"a budget by channel needs the name of a channel without = or comma, got {name!r}."
+            )
+        if name in told:
+            raise RciError(f"the budget {budget!r} names the channel {name!r} twice.")
+        told[name] = str(_parse_limit(limit))
+    if not told:
+        raise RciError("a budget by channel must name every channel; it names none.")
+    return ",".join(f"{name}={told[name]}" for name in sorted(told))
+
+
+def limits(budget: Budget, channels: Sequence[str]) -> tuple[Limit, ...]:
+    """The budget of each channel, in their order; of the only one where they have no names."""
+    budget = parse_budget(budget)
+    if not (isinstance(budget, str) and "=" in budget):
+        return (budget,) * max(1, len(channels))
+    if not channels:
+        raise RciError(
+            f"the budget {budget!r} is by channel, but these costs have no channels; write one number or percentile."
+        )
+    told = dict(_pair(part, budget) for part in budget.split(","))
+    for name in told:
+        if name not in channels:
+            raise unknown_name("channel in the budget", name, channels)
+    missing = [name for name in channels if name not in told]
+    if missing:
+        raise RciError(
+            f"the budget {budget!r} says nothing about {', '.join(missing)}; every channel needs one, and inf is none."
+        )
+    return tuple(_parse_limit(told[name]) for name in channels)
+
+
+def _pair(part: str, budget: str) -> tuple[str, str]:
+    name, equals, limit = part.partition("=")
+    if not equals:
+        raise RciError(f"a budget by channel is written proximity=0.05,road=P20, not {budget!r}.")
+    return name.strip(), limit.strip()
+
+
+def _parse_limit(text: Limit) -> Limit:
     if isinstance(text, str) and text[:1] in "Pp" and text[1:].replace(".", "", 1).isdigit():
         if not 0 <= float(text[1:]) <= 100:
             raise RciError(f"a percentile budget must be P0 to P100, got {text!r}.")
@@ -33,7 +92,7 @@ def parse_budget(text: Budget) -> Budget:
         number = float(text)
     except (ValueError, TypeError):
         raise RciError(
-            f"a budget is a number such as 0.05, or a percentile such as P30, not {text!r}."
+            f"a budget is a number such as 0.05, a percentile such as P30, or one of them by channel, not {text!r}."
         ) from None
     if math.isnan(number) or number < 0:
         raise RciError(f"a budget is an allowed cost, so it cannot be {text!r}; the smallest is 0.")
@@ -46,31 +105,50 @@ def parse_budget(text: Budget) -> Budget:
 
 
 def discounted_costs(costs: StepCosts, discount: float) -> Array:
-    """sum_t discount^t * c~[t] of each episode."""
+    """sum_t discount^t * c~[t] of each episode: [N], or [N, K] with channels."""
     step = np.arange(len(costs.cost)) - np.repeat(costs.step_offset[:-1], costs.lengths)
-    return np.add.reduceat(costs.cost * discount**step, costs.step_offset[:-1])
+    weight = (discount**step).reshape(-1, *[1] * (costs.cost.ndim - 1))
+    return np.add.reduceat(costs.cost * weight, costs.step_offset[:-1])
 
 
-def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: float) -> float:
-    """What the cost critic at an initial state is compared with.
+def allowed_sum(limit: float, unit: str) -> float:
+    """What a budget allows the costs of an episode to sum to, in their unit.
+
+    Costs in the unit `log-survival` sum to -log P(safe), so a violation probability d allows -log(1 - d).
+    """
+    if unit != "log-survival":
+        return limit
+    return math.inf if limit >= 1.0 else -math.log1p(-limit)
+
+
+def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: float) -> Array:
+    """What the cost critic at an initial state is compared with, in each channel: [K].
 
     A percentile is taken over the episodes of the discounted episodic cost under these very step costs.
     Undiscounted it could only be 0 or 1, so it is discounted at the reward's rate even where the critic is not.
     A number is a bound on the undiscounted cost. A critic with a cost discount below 1 sees less than that; the
     number is scaled by how much less the dataset's own episodes show, which is exact only on average over them.
     """
-    budget = parse_budget(budget)
-    if isinstance(budget, str):
-        return float(np.percentile(discounted_costs(costs, discount), float(budget[1:])))
-    if cost_discount == 1.0 or math.isinf(budget):
-        return budget
-    total = float(costs.sums().mean())
-    if total == 0.0:
-        return budget
-    return budget * float(discounted_costs(costs, cost_discount).mean()) / total
+    own = limits(budget, costs.channels)
+    for_percentiles, seen, total = (
+        sums.reshape(len(costs), -1)
+        for sums in (discounted_costs(costs, discount), discounted_costs(costs, cost_discount), costs.sums())
+    )
+    thresholds = []
+    for k, limit in enumerate(own):
+        if isinstance(limit, str):
+            thresholds.append(float(np.percentile(for_percentiles[:, k], float(limit[1:]))))
+            continue
+        bound, mean = allowed_sum(limit, costs.unit), float(total[:, k].mean())
+        whole = cost_discount == 1.0 or math.isinf(bound) or mean == 0.0
+        thresholds.append(bound if whole else bound * float(seen[:, k].mean()) / mean)
+    return np.array(thresholds)
 
 
 def update_multiplier(multiplier: jax.Array, estimate: Number, threshold: Number, rate: Number) -> jax.Array:
-    """lambda <- max(0, lambda + rate * (estimate - threshold)). Paper: Stage 3. An infinite budget leaves it at 0."""
+    """lambda <- max(0, lambda + rate * (estimate - threshold)), each channel's by itself. Paper: Stage 3.
+
+    An infinite budget leaves it at 0.
+    """
     moved = jnp.maximum(0.0, multiplier + rate * (estimate - threshold))
     return jnp.where(jnp.isinf(threshold), 0.0, moved)

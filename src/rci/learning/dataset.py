@@ -37,7 +37,7 @@ class Dataset(NamedTuple):
     row: jax.Array
     action: jax.Array
     reward: jax.Array
-    cost: jax.Array
+    cost: jax.Array  # [rows, K]: one column per channel, one in all where they have no names
     terminated: jax.Array
     truncated: jax.Array
     stopped: jax.Array
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     obs: jax.Array  # [B, d]
     action: jax.Array  # [B, a]
     reward: jax.Array  # [B]
-    cost: jax.Array  # [B]
+    cost: jax.Array  # [B, K]
     next_obs: jax.Array  # [B, d]
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]
@@ -84,12 +84,13 @@ def to_device(transitions: Transitions, scaling: Scaling) -> Dataset:
     """Scale everything once, so that an update only indexes."""
     numbers = {
         name: jnp.asarray(getattr(transitions, name), jnp.float32)
-        for name in ("reward", "cost", "terminated", "truncated", "stopped", "last")
+        for name in ("reward", "terminated", "truncated", "stopped", "last")
     }
     return Dataset(
         obs=scaling.obs(jnp.asarray(flat_features(transitions.obs))),
         row=jnp.asarray(transitions.row, jnp.int32),
         action=scaling.encode_action(jnp.asarray(flat_features(transitions.action))),
+        cost=jnp.asarray(flat_features(transitions.cost)),
         initial=jnp.asarray(transitions.initial, jnp.int32),
         **numbers,
     )

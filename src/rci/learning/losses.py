@@ -1,12 +1,14 @@
 """The equations of constrained offline learning, one pure function each.
 
-Shapes: B transitions, n candidate actions. Flags are 0/1 numbers.
+Shapes: B transitions, n candidate actions, K channels of cost. Flags are 0/1 numbers.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+
+from rci.nets.dense import rows_of
 
 Number = jax.Array | float  # a traced setting, or a plain one
 
@@ -31,8 +33,12 @@ def cost_continues(last: jax.Array) -> jax.Array:
 
 
 def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, value: jax.Array) -> jax.Array:
-    """y = signal + discount * continues * value of the next state. All [B]."""
-    return signal + discount * continues * value
+    """y = signal + discount * continues * value of the next state.
+
+    signal and value: [B], or [B, K] with channels, which `continues` [B] ends all alike.
+    """
+    on = continues.reshape(continues.shape + (1,) * (signal.ndim - continues.ndim))
+    return signal + discount * on * value
 
 
 def soft_minimum(first: jax.Array, second: jax.Array, weight: Number) -> jax.Array:
@@ -40,21 +46,33 @@ def soft_minimum(first: jax.Array, second: jax.Array, weight: Number) -> jax.Arr
     return weight * jnp.minimum(first, second) + (1.0 - weight) * jnp.maximum(first, second)
 
 
-def constrained_value(reward_q: jax.Array, cost: jax.Array, multiplier: Number) -> jax.Array:
-    """What a constrained policy maximises: Q - lambda * cost. Paper: the bracket of the Bellman target."""
-    return reward_q - multiplier * cost
+def constrained_value(reward_q: jax.Array, cost: jax.Array, multiplier: jax.Array) -> jax.Array:
+    """What a constrained policy maximises: Q - sum_k lambda_k * cost_k. Paper: the bracket of the Bellman target.
+
+    reward_q: [...]; cost: [..., K]; multiplier: [K].
+    """
+    return reward_q - jnp.sum(rows_of(multiplier, cost) * cost, axis=-1)
 
 
 def best_of(score: jax.Array, *values: jax.Array) -> tuple[jax.Array, ...]:
-    """Each of `values` [B, n] at the candidate with the highest score [B, n]: [B]. First one wins a tie."""
+    """Each of `values` [B, n] or [B, n, K] at the candidate with the highest score [B, n]: [B] or [B, K].
+
+    The first one wins a tie.
+    """
     index = jnp.argmax(score, axis=-1)
-    return tuple(jnp.take_along_axis(value, index[..., None], axis=-1)[..., 0] for value in values)
+    rows = (index.reshape(index.shape + (1,) * (value.ndim - 1)) for value in values)
+    return tuple(jnp.take_along_axis(value, row, axis=1)[:, 0] for value, row in zip(values, rows))
+
+
+def squared_error(prediction: jax.Array, target: jax.Array) -> jax.Array:
+    """Mean over the batch of the squared error, summed over channels. Both [B] or [B, K]."""
+    return jnp.mean(jnp.sum(((prediction - target) ** 2).reshape(len(target), -1), axis=-1))
 
 
 def twin_squared_error(twin: tuple[jax.Array, jax.Array], target: jax.Array) -> jax.Array:
-    """Sum over both critics of the mean squared error; no gradient flows into the target."""
+    """Sum over both critics of the squared error; no gradient flows into the target."""
     target = jax.lax.stop_gradient(target)
-    first, second = (jnp.mean((q - target) ** 2) for q in twin)
+    first, second = (squared_error(q, target) for q in twin)
     return first + second
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,8 +27,11 @@ def train(
     updates: int,
     seed: int,
     progress: Callable[[float], None],
+    channels: Sequence[str] = (),
 ) -> tuple[Any, list[dict[str, float]]]:
     """The state after `updates` updates, and the mean diagnostics of every chunk.
+
+    With channels, a diagnostic that has one number for each of them is told as `multiplier proximity` and so on.
 
     The key of an update is made from the seed and its number alone. A second call with other budgets, rates or
     seeds but the same config and data sizes does not compile again.
@@ -40,7 +43,11 @@ def train(
     for first in range(0, updates, CHUNK):
         count = min(CHUNK, updates - first)
         state, info = run(key, first, count, state, data, behaviour, hyper)
-        means = {name: float(value) for name, value in info._asdict().items()}
+        means = {
+            label: float(number)
+            for name, value in info._asdict().items()
+            for label, number in zip(_labels(name, value, channels), jnp.ravel(value))
+        }
         for name, value in means.items():
             if not jnp.isfinite(value):
                 raise RciError(
@@ -55,6 +62,11 @@ def train(
             f"training diverged at update {updates}: a network is not finite; lower learning_rate."
         )
     return state, history
+
+
+def _labels(name: str, value: jax.Array, channels: Sequence[str]) -> list[str]:
+    """What the numbers of a diagnostic are called: one number has its name, one per channel have theirs as well."""
+    return [f"{name} {channel}" for channel in channels] if channels and value.ndim else [name]
 
 
 @lru_cache(maxsize=8)

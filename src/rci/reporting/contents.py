@@ -25,6 +25,21 @@ class Contrast:
     return_p: float | None = None
 
 
+@dataclass(frozen=True)
+class ChannelResult:
+    """One kind of danger under one method at one budget: its own budget, as in `MethodResult`, and how often it was
+    there after some step of an evaluation episode, by seed."""
+
+    channel: str
+    budget: float | None
+    asked: str
+    threshold: float
+    multipliers: tuple[float, ...]
+    violation_rates: tuple[float, ...]
+    violation_interval: tuple[float, float]
+    seed_intervals: tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """One method at one budget, over its seeds. `budget` is infinite where nothing is constrained.
@@ -34,6 +49,8 @@ class MethodResult:
     as the user wrote it; where that is a percentile, `budget` is None, because a percentile of training costs says
     nothing about a share of episodes. `threshold`: what the cost critic was compared with. `seed_intervals`: the
     same interval for every seed's policy alone. `contrast`: the same method against one that knows no budget.
+    `channels`: the same by kind of danger, where there are several. A finite budget is then one of each of them, so
+    `budget` is None, and what there is a number of for each channel (multipliers, threshold) is told there only.
     """
 
     method: str
@@ -46,6 +63,7 @@ class MethodResult:
     threshold: float | None = None
     seed_intervals: tuple[tuple[float, float], ...] = ()
     contrast: Contrast | None = None
+    channels: tuple[ChannelResult, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.scores:
@@ -67,12 +85,13 @@ class CriticMap:
     method: str
     budget: str  # as the user wrote it
     value: Array  # [rows, columns], as in the probe
+    channel: str = ""  # the one that it is of; otherwise the sum over all
 
 
 @dataclass(frozen=True, eq=False)
 class FieldMap:
     """Where a method's first policy pushes at every point of the task's probe, and what it expects to gain there:
-    Q(s, pi(s)) - multiplier * Q_c(s, pi(s))."""
+    Q(s, pi(s)) - multiplier * Q_c(s, pi(s)), summed over channels."""
 
     method: str
     budget: str  # as the user wrote it

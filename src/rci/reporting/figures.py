@@ -201,7 +201,10 @@ def film_pictures(report: ReportInput) -> list[Picture]:
         redistribution_figures.sampled_episodes(report),
     )
     names = [name for name in method_looks(report) if name in report.costs]
-    costs = {name: report.costs[name].per_episode() for name in names}
+    costs = {
+        name: [redistribution_figures.over_channels(cost) for cost in report.costs[name].per_episode()]
+        for name in names
+    }
     limit = film_figures.cost_limit([costs[name][episode] for name in names for episode in picked])
     pictures = []
     for place, episode in enumerate(picked, start=1):
@@ -245,7 +248,8 @@ def critic_pictures(report: ReportInput) -> list[Picture]:
         return []
     maps = sorted(report.critic_maps, key=lambda entry: order.index(entry.method))
     ranges = ", ".join(
-        f"{entry.method} from {number(float(entry.value.min()))} to {number(float(entry.value.max()))}"
+        f"{entry.method}{f' for {entry.channel}' if entry.channel else ''} from "
+        f"{number(float(entry.value.min()))} to {number(float(entry.value.max()))}"
         for entry in maps
     )
     probe = task.probe()
@@ -254,6 +258,11 @@ def critic_pictures(report: ReportInput) -> list[Picture]:
             "critics",
             f"Maps of the cost that the critic of each method expects: {ranges}.",
             "Darker means a higher expected cost. Inside the black line the state is truly unsafe."
+            + (
+                " Where no channel is named, the cost is the sum over all of them."
+                if report.labels.channels
+                else ""
+            )
             + _colours(maps),
             partial(
                 critic_figures.critic_maps,

@@ -71,7 +71,8 @@ def map_panels(
         if distance.min() < danger < distance.max():
             axes.contour(probe.x, probe.y, distance, [danger], colors=INK, linewidths=0.9, zorder=3)
         budget = "" if entry.budget in ("inf", "none") else f", budget {entry.budget}"
-        axes.set_title(f"{entry.method}{budget}", color=style[entry.method].ink, pad=4.0)
+        channel = f": {entry.channel}" if isinstance(entry, CriticMap) and entry.channel else ""
+        axes.set_title(f"{entry.method}{budget}{channel}", color=style[entry.method].ink, pad=4.0)
         lowest, leftmost = i + columns >= len(maps), i % columns == 0
         axes.tick_params(labelbottom=lowest, labelleft=leftmost)
         axes.set(xlabel=probe.x_label if lowest else "", ylabel=probe.y_label if leftmost else "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rci.reporting.contents import ReportInput
 from rci.reporting.summary import ResultRow, column_places, fixed, interval, number, percent, result_rows
 
@@ -11,11 +13,27 @@ HEADERS = (
 )  # fmt: skip
 
 
+CHANNEL_HEADERS = ("method", "budget", "channel", "violation rate", "95% interval", "threshold", "multiplier")
+
+
 def result_table(report: ReportInput) -> str:
-    """One line per method and budget."""
+    """One line per method and budget; below, where there are several kinds of danger, one per kind as well."""
     rows = result_rows(report)
     places = column_places([row.mean_return for row in rows])
-    lines = [HEADERS, ("---",) * len(HEADERS), *(_cells(row, places) for row in rows)]
+    text = _table(HEADERS, [_cells(row, places) for row in rows])
+    by_channel = [
+        (
+            row.method, channel.asked, channel.channel, percent(channel.violation_rate), interval(channel),
+            number(channel.threshold), number(channel.multiplier),
+        )
+        for row in rows
+        for channel in row.channels
+    ]  # fmt: skip
+    return f"{text}\n{_table(CHANNEL_HEADERS, by_channel)}" if by_channel else text
+
+
+def _table(headers: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> str:
+    lines = [headers, ("---",) * len(headers), *cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -137,6 +137,11 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         "the training episodes' discounted costs, and no share of episodes. The threshold is what the cost critic was "
         "compared with.</p>"
     )
+    if any(row.channels for row in rows):
+        content += (
+            "<p>There are several kinds of danger, and an episode violates if it meets any of them. A budget is one of "
+            "each kind: it counts as kept if that of every kind is, and as not kept if that of some kind is not.</p>"
+        )
     content += table(
         "Every method at every budget",
         (
@@ -149,7 +154,28 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         "error, over the full episode and until its first violation, where a monitor would stop it."
         + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else ""),
     )  # fmt: skip
-    return content + grid(pictures, "two") + _contrasts(rows, style)
+    return content + _by_channel(rows, style) + grid(pictures, "two") + _contrasts(rows, style)
+
+
+def _by_channel(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
+    """The same results for each kind of danger, where there are several."""
+    lines = [(row, channel) for row in rows for channel in row.channels]
+    if not lines:
+        return ""
+    return table(
+        "By channel",
+        ("method", "budget", "channel", "violation rate", "interval", "budget kept", "threshold", "multiplier"),
+        [
+            [
+                method_name(row.method, style[row.method]), escape(channel.asked), escape(channel.channel),
+                percent(channel.violation_rate), interval(channel), yes_no(channel.budget_kept),
+                number(channel.threshold), number(channel.multiplier),
+            ]
+            for row, channel in lines
+        ],
+        note="Violation rate: episodes in which this kind of danger was there after some step, whatever came before. "
+        "Intervals as above; threshold and multiplier are means over seeds.",
+    )  # fmt: skip
 
 
 def _contrasts(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
@@ -313,7 +339,9 @@ def _dataset(report: ReportInput, pictures: Sequence[Picture]) -> str:
         "mean length": number(facts.mean_length),
         "mean return": number(facts.mean_return),
     }
-    terms = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
+    why = (report.labels.channel_cost > 0).mean(axis=0)
+    tiles |= {f"stopped for {name}": percent(share) for name, share in zip(report.labels.channels, why)}
+    terms = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
     sources = table(
         "The behaviours that recorded the data",
         ("source", "episodes", "stopped", "mean length", "mean return"),

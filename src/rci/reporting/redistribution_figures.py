@@ -32,11 +32,17 @@ def sampled_episodes(report: ReportInput) -> list[int]:
     return list(dict.fromkeys(picked))
 
 
+def over_channels(cost: Array) -> Array:
+    """Step costs [steps], or with channels [steps, K] their sum."""
+    return cost if cost.ndim == 1 else np.asarray(cost.sum(axis=-1))
+
+
 def redistributed_episode(
     report: ReportInput, episode: int, method: str | None, danger: float = 0.0
 ) -> Figure:
     """One episode in rows: sparse cost, redistributed cost, its running sum beside the exact risk, distance.
 
+    With channels, costs are summed over them.
     danger: the distance at and below which a step is unsafe.
     """
     labels = report.labels
@@ -49,10 +55,10 @@ def redistributed_episode(
     panels: list[Axes] = list(figure.subplots(rows, 1, sharex=True))
     end = f"stopped at step {steps - 1}" if stopped else f"never stopped, {steps} steps"
     panels[0].set_title(f"Episode {episode}: {end}")
-    _bars(panels[0], np.append(np.zeros(steps - 1), labels.cost[episode]), INK)
+    _bars(panels[0], np.append(np.zeros(steps - 1), labels.channel_cost[episode].sum()), INK)
     panels[0].set_ylabel("sparse cost")
     if method is not None:
-        look, cost = method_looks(report)[method], report.costs[method].cost[kept]
+        look, cost = method_looks(report)[method], over_channels(report.costs[method].cost[kept])
         _bars(panels[1], cost, look.color)
         panels[1].set_ylabel("step cost")
         if report.risk is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.data.types import StepCosts
-from rci.reporting.contents import Contrast, MethodResult, ReportInput
+from rci.reporting.contents import ChannelResult, Contrast, MethodResult, ReportInput
 from rci.reporting.palette import Look, looks
 
 VERDICTS = {
@@ -22,11 +22,27 @@ VERDICTS = {
 BASELINES = ("reward-only", "sparse", "uniform", "hazard", "oracle")
 
 
+LOOSEST = 101.0  # looser than any percentile
+
+
+class ChannelRow(NamedTuple):
+    """One kind of danger under one method at one budget, over its seeds."""
+
+    channel: str
+    asked: str
+    threshold: float
+    multiplier: float
+    violation_rate: float
+    violation_low: float
+    violation_high: float
+    budget_kept: str
+
+
 class ResultRow(NamedTuple):
     """One method at one budget. Errors are standard errors over seeds, None where there is one seed only."""
 
     method: str
-    budget: float  # an allowed share of episodes; infinite for none, nan where a percentile was asked for
+    budget: float  # an allowed share of episodes; infinite for none, nan for a percentile and for budgets of channels
     asked: str  # the budget in the user's words
     threshold: float | None  # what the cost critic was compared with
     seeds: int
@@ -34,7 +50,7 @@ class ResultRow(NamedTuple):
     violation_rate: float
     violation_low: float
     violation_high: float
-    budget_kept: str  # by every seed's policy: yes, no, undecided; empty where no share was asked for
+    budget_kept: str  # by every seed's policy, in every channel: yes, no, undecided; empty where no share was asked for
     mean_return: float
     return_error: float | None
     return_until_violation: float
@@ -43,6 +59,7 @@ class ResultRow(NamedTuple):
     seed_violation_rates: tuple[float, ...]
     seed_returns: tuple[float, ...]
     contrast: Contrast | None
+    channels: tuple[ChannelRow, ...] = ()
 
 
 class CostRow(NamedTuple):
@@ -98,7 +115,9 @@ def result_rows(report: ReportInput) -> list[ResultRow]:
 
 
 def tightness(budget: float | str) -> float:
-    """For the order of budgets: shares by their number, percentiles by theirs."""
+    """For the order of budgets: shares by their number, percentiles by theirs, those by channel by their sum."""
+    if isinstance(budget, str) and "=" in budget:
+        return sum(min(tightness(part.partition("=")[2]), LOOSEST) for part in budget.split(","))
     return float(budget.lstrip("Pp")) if isinstance(budget, str) else budget
 
 
@@ -165,6 +184,9 @@ def headline(report: ReportInput) -> list[str]:
         f"{asked}{main.method} violated in {percent(main.violation_rate)} of {main.episodes:,} evaluation episodes "
         f"({interval(main)}) at a mean return of {number(main.mean_return)}."
     ]
+    if main.channels:
+        told = ", ".join(f"{row.channel} {percent(row.violation_rate)}" for row in main.channels)
+        sentences.append(f"By kind of danger: {told}.")
     if main.budget_kept:
         sentences.append(VERDICTS[main.budget_kept])
     verdicts = [row.budget_kept for row in rows if row.method == main.method and row.budget_kept]
@@ -202,6 +224,7 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
             {
                 "method": entry.method,
                 "budget": entry.budget,
+                **({"channel": entry.channel} if entry.channel else {}),
                 "lowest": entry.value.min(),
                 "highest": entry.value.max(),
             }
@@ -231,7 +254,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
-def interval(row: ResultRow) -> str:
+def interval(row: ResultRow | ChannelRow) -> str:
     """The interval of a violation rate, as in 1.9 to 4.7%."""
     return f"{100 * row.violation_low:.1f}–{percent(row.violation_high)}"
 
@@ -266,9 +289,12 @@ def result_row(result: MethodResult) -> ResultRow:
     until = tuple(scores.mean_return_until_stop for scores in result.scores)
     low, high = result.violation_interval
     budget = math.nan if result.budget is None else float(result.budget)
-    seeds = result.seed_intervals or (result.violation_interval,)
-    kept, broken = all(top <= budget for _, top in seeds), all(bottom > budget for bottom, _ in seeds)
-    verdict = "yes" if kept else "no" if broken else "undecided"
+    channels = tuple(_channel_row(channel) for channel in result.channels)
+    if channels:
+        told = {row.budget_kept for row in channels}
+        verdict = next((word for word in ("no", "undecided", "yes") if word in told), "")
+    else:
+        verdict = _verdict(budget, result.seed_intervals or (result.violation_interval,))
     return ResultRow(
         method=result.method,
         budget=budget,
@@ -279,7 +305,7 @@ def result_row(result: MethodResult) -> ResultRow:
         violation_rate=float(violated.mean()),
         violation_low=float(low),
         violation_high=float(high),
-        budget_kept=verdict if math.isfinite(budget) else "",
+        budget_kept=verdict,
         mean_return=float(np.mean(returns)),
         return_error=_standard_error(returns),
         return_until_violation=float(np.mean(until)),
@@ -288,6 +314,29 @@ def result_row(result: MethodResult) -> ResultRow:
         seed_violation_rates=tuple(scores.violation_rate for scores in result.scores),
         seed_returns=returns,
         contrast=result.contrast,
+        channels=channels,
+    )
+
+
+def _verdict(budget: float | None, seeds: Sequence[tuple[float, float]]) -> str:
+    """Whether a share was kept, from the interval of every seed's policy; nothing where no share was asked for."""
+    if budget is None or not math.isfinite(budget):
+        return ""
+    if all(high <= budget for _, high in seeds):
+        return "yes"
+    return "no" if all(low > budget for low, _ in seeds) else "undecided"
+
+
+def _channel_row(result: ChannelResult) -> ChannelRow:
+    return ChannelRow(
+        channel=result.channel,
+        asked="none" if result.budget == math.inf else result.asked,
+        threshold=result.threshold,
+        multiplier=float(np.mean(result.multipliers)),
+        violation_rate=float(np.mean(result.violation_rates)),
+        violation_low=result.violation_interval[0],
+        violation_high=result.violation_interval[1],
+        budget_kept=_verdict(result.budget, result.seed_intervals),
     )
 
 
@@ -310,6 +359,8 @@ def _standard_error(values: tuple[float, ...]) -> float | None:
 
 def _plain(value: Any) -> Any:
     """`value` as JSON values."""
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -206,7 +206,12 @@ def learn(
     labels: Annotated[Path, typer.Argument(help="Their labels.")],
     costs: Annotated[Path, typer.Argument(help="Their step costs.")],
     out: Out,
-    budget: Annotated[str, typer.Option(help="Allowed violation probability, inf, or P0 to P100.")] = "0.05",
+    budget: Annotated[
+        str,
+        typer.Option(
+            help="Allowed violation probability, inf, or P0 to P100; by channel: proximity=0.05,road=0.01."
+        ),
+    ] = "0.05",
     method: Annotated[str, typer.Option(help="Which learner.")] = "bcq-lagrangian",
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
@@ -228,7 +233,7 @@ def learn(
     from rci.data.options import build
     from rci.data.store import read
     from rci.learning import BehaviourConfig, parse_options
-    from rci.learning.budget import parse_budget
+    from rci.learning.budget import limits, parse_budget
 
     options = stage_flags(settings)
     model_options = options.pop("behaviour", {})
@@ -238,9 +243,9 @@ def learn(
     build(BehaviourConfig, model_options, "behaviour")
     parse_budget(budget)
     model = behaviour or labels.with_name(f"{labels.name}-behaviour")
-    read(costs, "costs").check_parent(
-        read(labels, "labels")
-    )  # before the behaviour model is fitted for nothing
+    given = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
+    given.check_parent(read(labels, "labels"))
+    limits(budget, given.channels)
     logged = {"episodes": episodes, "labels": labels}
     inputs = {**logged, "costs": costs, "behaviour": model}
     fit = Job("behaviour", "behaviour", model_options, 0, logged, model)

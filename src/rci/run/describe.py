@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.labels import named_channels
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
 
 
@@ -28,7 +29,7 @@ def describe(path: Path, verify: bool) -> dict[str, Any]:
 def describe_lines(path: Path, description: dict[str, Any]) -> list[str]:
     """The same as lines of text."""
     lines = [f"{path}: {description['kind']}, {_size(description['bytes'])}, {description['hash'][:12]}"]
-    lines += [f"  {name}: {value}" for name, value in description["numbers"].items()]
+    lines += [f"  {name}: {_told(value)}" for name, value in description["numbers"].items()]
     lines += [
         f"  {name}.npy  {entry['dtype']} {'x'.join(map(str, entry['shape'])) or 'scalar'}"
         for name, entry in list(description["arrays"].items())[:12]
@@ -54,10 +55,14 @@ def _numbers(record: Any) -> dict[str, Any]:
     if isinstance(record, Episodes):
         return {"task": record.task, "episodes": len(record), "steps": int(record.lengths.sum())}
     if isinstance(record, Labels):
-        return {"episodes": len(record), "stopped": int(record.stopped.sum())}
+        why = dict(zip(record.channels, (record.channel_cost > 0).sum(axis=0).tolist()))
+        reasons = {"stopped_by_channel": why} if why else {}
+        return {"episodes": len(record), "stopped": int(record.stopped.sum()), **reasons}
     if isinstance(record, StepCosts):
         figures = {k: v for k, v in record.info.items() if isinstance(v, int | float)}
-        return {"method": record.method, "return_equivalent": record.return_equivalent, **figures}
+        unit = {} if record.unit == "cost" else {"unit": record.unit}
+        facts = {"method": record.method, "return_equivalent": record.return_equivalent, **unit}
+        return {**facts, **named_channels(record.channels), **figures}
     if isinstance(record, Scores):
         from rci.evaluation.stats import clopper_pearson
 
@@ -65,11 +70,17 @@ def _numbers(record: Any) -> dict[str, Any]:
             "episodes": len(record),
             "violation_rate": record.violation_rate,
             "violation_interval": list(clopper_pearson(int(record.violated.sum()), len(record))),
+            **{name: record.info[name] for name in ("channel_violation_rate",) if name in record.info},
             "mean_return": record.mean_return,
             "mean_return_until_stop": record.mean_return_until_stop,
         }
     info = getattr(record, "info", {})
-    return {k: v for k, v in info.items() if isinstance(v, int | float | str)}
+    return {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
+
+
+def _told(value: Any) -> str:
+    """A number as it is, numbers by channel with their names."""
+    return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
 
 
 def _size(size: int) -> str:

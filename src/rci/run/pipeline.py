@@ -24,7 +24,7 @@ class Entry(NamedTuple):
     """One policy of the comparison."""
 
     method: str
-    budget: float | str
+    budget: float | str  # by channel: proximity=0.05,road=0.01
     seed: int
 
     @property
@@ -39,9 +39,10 @@ def check_config(config: RunConfig) -> None:
     from rci.data.options import build
     from rci.labeling import NOISES
     from rci.learning import behaviour, parse_options
-    from rci.learning.budget import parse_budget
+    from rci.learning.budget import limits, parse_budget
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
+    from rci.tasks import get
 
     trained = needs_demonstrators(config.task, config.collect.recipe)
     build(ppo.Config, config.ppo, "ppo")
@@ -56,6 +57,8 @@ def check_config(config: RunConfig) -> None:
     parse_options(learner.pop("method"), learner)
     build(behaviour.Config, config.behaviour, "behaviour")
     budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
+    for budget in budgets:
+        limits(budget, tuple(get(config.task).channels))
     for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
         if not values:
             raise RciError(f"compare.{name} is empty: there is nothing to compare.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -13,13 +14,14 @@ import numpy as np
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
+from rci.data.record import Array
 from rci.data.types import Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
-    from rci.reporting.contents import Contrast, CriticMap, FieldMap, MethodResult
+    from rci.reporting.contents import ChannelResult, Contrast, CriticMap, FieldMap, MethodResult
     from rci.tasks.base import Task
 
 
@@ -66,38 +68,86 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
 def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) -> MethodResult:
     """One method at one budget, over its seeds, with the statistics that the report shows."""
     from rci.evaluation.stats import clopper_pearson
+    from rci.learning.budget import limits
     from rci.reporting.contents import MethodResult
 
     first = members[0]
     mine = tuple(scores[entry] for entry in members)
     policies = [store.read_manifest(out / "policies" / entry.name)["meta"]["info"] for entry in members]
+    named = policies[0].get("channels", ())
+    own = limits(first.budget, named)
+    unlimited = all(limit == math.inf for limit in own)
+    # Limits of channels are none on all violations together, and a percentile is no share of episodes.
+    share = math.inf if unlimited else None if named or isinstance(own[0], str) else own[0]
     return MethodResult(
         method=first.method,
-        budget=None if isinstance(first.budget, str) else float(first.budget),
+        budget=share,
         asked=str(first.budget),
-        threshold=float(np.mean([float(info["threshold"]) for info in policies])),
+        threshold=None if named else float(np.mean([float(info["threshold"]) for info in policies])),
         scores=mine,
         violation_interval=clopper_pearson(sum(int(s.violated.sum()) for s in mine), sum(map(len, mine))),
         seed_intervals=tuple(clopper_pearson(int(s.violated.sum()), len(s)) for s in mine),
         rollouts=store.read(out / "rollouts" / first.name, "episodes"),
-        multipliers=tuple(float(info["multiplier"]) for info in policies),
+        multipliers=() if named else tuple(float(info["multiplier"]) for info in policies),
         contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
+        channels=channel_results(first, mine, policies),
     )
 
 
+def channel_results(
+    entry: Entry, scores: Sequence[Scores], policies: Sequence[dict[str, Any]]
+) -> tuple[ChannelResult, ...]:
+    """What became of each kind of danger; nothing where the policies know but one."""
+    from rci.evaluation.stats import clopper_pearson
+    from rci.learning.budget import limits
+    from rci.reporting.contents import ChannelResult
+
+    names = policies[0].get("channels", ())
+    if not all(name in score.info.get("channel_violation_rate", {}) for name in names for score in scores):
+        return ()
+    results = []
+    for name, limit in zip(names, limits(entry.budget, names)):
+        episodes = [len(score) for score in scores]
+        rates = [score.info["channel_violation_rate"][name] for score in scores]
+        counts = [round(rate * count) for rate, count in zip(rates, episodes)]
+        results.append(
+            ChannelResult(
+                channel=name,
+                budget=None if isinstance(limit, str) else limit,
+                asked=str(limit),
+                threshold=float(np.mean([float(info["threshold"][name]) for info in policies])),
+                multipliers=tuple(float(info["multiplier"][name]) for info in policies),
+                violation_rates=tuple(rates),
+                violation_interval=clopper_pearson(sum(counts), sum(episodes)),
+                seed_intervals=tuple(clopper_pearson(*pair) for pair in zip(counts, episodes)),
+            )
+        )
+    return tuple(results)
+
+
 def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ...]:
-    """What the cost critic of each method's first policy at its tightest budget expects over the task's probe."""
+    """What the cost critic of each method's first policy at its tightest budget expects over the task's probe.
+
+    With channels that is the sum over them; the method that the report is about has a map of each channel as well.
+    """
     if task.probe is None:
         return ()
     from rci.learning import predict_values
     from rci.reporting.contents import CriticMap
+    from rci.reporting.summary import main_method
 
     obs = task.probe().obs
     maps = []
     for method in config.compare.methods:
         entry = first_policies(config, method)[0]
-        _, expected_cost = predict_values(store.read(out / "policies" / entry.name, "policy"), obs)
-        maps.append(CriticMap(method, str(entry.budget), expected_cost))
+        policy = store.read(out / "policies" / entry.name, "policy")
+        channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, obs)
+        budget, total = str(entry.budget), expected_cost.sum(axis=-1) if channels else expected_cost
+        maps.append(CriticMap(method, budget, total))
+        if method == main_method(config.compare.methods):
+            maps += [
+                CriticMap(method, budget, expected_cost[..., k], name) for k, name in enumerate(channels)
+            ]
     return tuple(maps)
 
 
@@ -121,11 +171,18 @@ def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]
             FieldMap(
                 method=entry.method,
                 budget=str(entry.budget),
-                arrow=np.asarray(probe.arrow(action.reshape(*expected_cost.shape, -1))),
-                value=expected_return - float(policy.info["multiplier"]) * expected_cost,
+                arrow=np.asarray(probe.arrow(action.reshape(*expected_return.shape, -1))),
+                value=expected_return - _price(policy.info["multiplier"], expected_cost),
             )
         )
     return tuple(maps)
+
+
+def _price(multiplier: float | dict[str, float], expected_cost: Array) -> Array:
+    """What the expected cost is worth: multiplier * cost, summed over the channels where there are some."""
+    if isinstance(multiplier, dict):
+        return np.asarray(expected_cost @ np.array(list(multiplier.values())))
+    return np.asarray(multiplier * expected_cost)
 
 
 def field_entries(config: RunConfig) -> list[Entry]:
@@ -210,6 +267,7 @@ def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str
             "mean_return": score.mean_return,
             "mean_return_until_stop": score.mean_return_until_stop,
             "return_norm": float(norm),
+            **{name: score.info[name] for name in ("channel_violation_rate",) if name in score.info},
         }
         for (entry, score), norm in zip(scores.items(), normalised)
     ]
