@@ -16,7 +16,7 @@ from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.keys import stage_key
-from rci.redistribution import baselines, rudder
+from rci.redistribution import baselines, rudder, traces, transformer
 from rci.redistribution.base import Method, Redistributor, Training
 from rci.redistribution.conserve import Conservation, conserve, difference
 from rci.redistribution.distil import Distillation, distil
@@ -25,6 +25,8 @@ from rci.redistribution.quality import assess
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),
+    "transformer": Method(transformer.make, transformer.Config, transformer.Hyper),
+    "traces": Method(traces.make, traces.Config, traces.Hyper),
     "uniform": Method(baselines.make_uniform, baselines.Config, baselines.Hyper, (Distillation,)),
     "sparse": Method(baselines.make_sparse, baselines.Config, baselines.Hyper, (Distillation,)),
     "oracle": Method(baselines.make_oracle, baselines.Config, baselines.Hyper, (Conservation, Distillation)),
