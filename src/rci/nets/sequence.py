@@ -77,3 +77,37 @@ class ReducedLstm(eqx.Module):
 
         _, hidden = jax.lax.scan(advance, empty, entry)
         return jnp.swapaxes(hidden, 0, 1)
+
+
+class Gru(eqx.Module):
+    """A gated recurrent unit. Input [B, T, features], output the hidden state at every step [B, T, H].
+
+    h[t] = z * h[t-1] + (1 - z) * tanh(W x[t] + b + r * (U h[t-1])),  z and r sigmoids of x[t] and h[t-1]. The reset r
+    acts behind the product with U, so that one product serves both gates and the candidate.
+    """
+
+    input_weight: jax.Array  # [features, 3H], in the order reset, update, candidate
+    hidden_weight: jax.Array  # [H, 3H]
+    bias: jax.Array  # [3H]
+
+    def __init__(self, key: jax.Array, features: int, hidden: int) -> None:
+        input_key, hidden_key = jax.random.split(key)
+        bound = hidden**-0.5
+        self.input_weight = jax.random.uniform(input_key, (features, 3 * hidden), minval=-bound, maxval=bound)
+        self.hidden_weight = jax.random.uniform(hidden_key, (hidden, 3 * hidden), minval=-bound, maxval=bound)
+        self.bias = jnp.zeros(3 * hidden)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        entries = jnp.swapaxes(affine(x, self.input_weight, self.bias), 0, 1)
+        empty = jnp.zeros((x.shape[0], self.hidden_weight.shape[0]))
+
+        def advance(hidden: jax.Array, entry: jax.Array) -> tuple[jax.Array, jax.Array]:
+            reset, keep, new = jnp.split(entry, 3, axis=-1)
+            past_reset, past_keep, past_new = jnp.split(hidden @ self.hidden_weight, 3, axis=-1)
+            candidate = jnp.tanh(new + jax.nn.sigmoid(reset + past_reset) * past_new)
+            share = jax.nn.sigmoid(keep + past_keep)
+            hidden = share * hidden + (1.0 - share) * candidate
+            return hidden, hidden
+
+        _, hidden = jax.lax.scan(advance, empty, entries)
+        return jnp.swapaxes(hidden, 0, 1)

@@ -13,7 +13,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
-from rci.redistribution import baselines, grd, hazard, rlsf, rrd, rudder
+from rci.redistribution import baselines, grd, hazard, rlsf, rrd, rudder, traces, transformer
 from rci.redistribution.base import Method, Training
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
@@ -22,8 +22,10 @@ from rci.redistribution.member import Settings, assemble, fit_member, mean_score
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),
+    "transformer": Method(transformer.make, transformer.Config, transformer.Hyper),
     "rrd": Method(rrd.make, rrd.Config, rrd.Hyper),
     "grd": Method(grd.make, grd.Config, grd.Hyper),
+    "traces": Method(traces.make, traces.Config, traces.Hyper),
     "hazard": Method(hazard.make, hazard.Config, hazard.Hyper),
     "rlsf": Method(rlsf.make, rlsf.Config, rlsf.Hyper),
     "uniform": Method(baselines.make_uniform, baselines.Config, baselines.Hyper, (Distillation,)),
