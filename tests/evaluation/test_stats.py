@@ -7,6 +7,7 @@ from rci.evaluation.stats import (
     bootstrap_ratio,
     clopper_pearson,
     normalised_returns,
+    t_half_width,
     welch_t_test,
 )
 
@@ -94,6 +95,12 @@ def test_bootstrap_ratio_to_zero() -> None:
     assert (low, high) == (0.0, np.inf)
 
 
+def test_half_width_of_students_interval_by_hand() -> None:
+    # mean 2, s = 1, n = 3: t(0.975; 2) = 4.302653, divided by sqrt(3)
+    assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.302653 / np.sqrt(3), abs=1e-6)
+    assert t_half_width([0.5, 0.5]) == 0.0
+
+
 def test_normalised_returns_pool_all_values() -> None:
     pooled = normalised_returns([[2.0, 4.0], [6.0, 10.0]])
     np.testing.assert_array_equal(pooled, [[0.0, 0.25], [0.5, 1.0]])
@@ -114,6 +121,8 @@ def test_normalised_returns_pool_all_values() -> None:
         (lambda: bootstrap_ratio([[2.0]], [[1.0]], seed=0), r"\[0, 1\]"),
         (lambda: bootstrap_ratio([[1.0]], [[1.0]], seed=0, resamples=0), "resample"),
         (lambda: normalised_returns([]), "at least 1"),
+        (lambda: t_half_width([1.0]), "at least 2"),
+        (lambda: t_half_width([1.0, 2.0], confidence=1.5), "confidence"),
     ],
 )
 def test_bad_input_is_refused_with_the_reason(call, sentence: str) -> None:

@@ -234,7 +234,7 @@ def test_paths_have_a_panel_for_each_side() -> None:
     ],
 )
 def test_episodes_are_picked_by_rule(stops: list[int], expected: list[int]) -> None:
-    assert redistribution_figures.sampled_episodes(report_of(stops)) == expected
+    assert redistribution_figures.sampled_episodes(report_of(stops).labels) == expected
 
 
 @pytest.mark.parametrize(("method", "risk", "rows"), [(None, True, 2), ("rci", False, 3), ("rci", True, 4)])

@@ -31,6 +31,14 @@ def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
     return float(t), float(freedom), float(2.0 * stats.t.sf(abs(t), freedom))
 
 
+def t_half_width(values: ArrayLike, confidence: float = 0.95) -> float:
+    """Half the width of Student's interval for a mean: `t(1 - a/2; n - 1) s / sqrt(n)`, with `a = 1 - confidence`."""
+    _check_confidence(confidence)
+    sample = _numbers("the sample", values, least=2)
+    quantile = stats.t.ppf(1.0 - (1.0 - confidence) / 2.0, len(sample) - 1)
+    return float(quantile * sample.std(ddof=1) / np.sqrt(len(sample)))
+
+
 def clopper_pearson(violations: int, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
     """Exact interval for a share: the beta quantiles of Clopper and Pearson (1934).
 

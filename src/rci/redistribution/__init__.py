@@ -90,6 +90,7 @@ def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: fl
     With an ensemble, the spread says where the models are on unknown ground.
     """
     model = _model_of(costs)
+    build(Ensemble, {"members": model.config["members"], "pessimism": pessimism}, "transfer")
     labels.check_parent(episodes)
     if labels.channels != costs.channels:
         raise RciError(

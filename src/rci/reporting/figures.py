@@ -198,7 +198,7 @@ def film_pictures(report: ReportInput) -> list[Picture]:
     labels, seconds, picked = (
         report.labels,
         task.step_seconds,
-        redistribution_figures.sampled_episodes(report),
+        redistribution_figures.sampled_episodes(report.labels),
     )
     names = [name for name in method_looks(report) if name in report.costs]
     costs = {
@@ -338,7 +338,7 @@ def episode_pictures(report: ReportInput) -> list[Picture]:
             "",
             partial(redistribution_figures.redistributed_episode, report, episode, method, _danger(task)),
         )
-        for place, episode in enumerate(redistribution_figures.sampled_episodes(report), start=1)
+        for place, episode in enumerate(redistribution_figures.sampled_episodes(report.labels), start=1)
     ]
 
 

@@ -8,6 +8,10 @@ from html import escape
 
 from rci.reporting.figures import Picture
 from rci.reporting.palette import Look
+from rci.reporting.stylesheet import STYLESHEET
+
+# Even if a name or a setting smuggled something in, the browser would fetch and run nothing.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 MARKS = {
     "s": "M1 1h8v8h-8z",
@@ -20,8 +24,54 @@ MARKS = {
     "<": "M.5 5l9-4.8v9.6z",
     ">": "M9.5 5l-9-4.8v9.6z",
     "p": "M5 .2l4.8 3.6l-1.8 5.8h-6l-1.8-5.8z",
+    "d": "M5 0l3 5l-3 5l-3-5z",
+    "*": "M5 0l1.2 3.7h3.8l-3.1 2.3l1.2 3.8l-3.1-2.3l-3.1 2.3l1.2-3.8l-3.1-2.3h3.8z",
+    "8": "M3 .3h4l2.7 2.7v4l-2.7 2.7h-4l-2.7-2.7v-4z",
     "h": "M5 0l4.4 2.5v5l-4.4 2.5l-4.4-2.5v-5z",
 }
+
+
+def document(
+    title: str, eyebrow: str, sentences: Sequence[str], sections: Sequence[tuple[str, str, str]], footer: str
+) -> str:
+    """A whole page. sections: name, title and content of each, of which those without content are left out.
+
+    The first of the sentences is the headline. `footer` and contents are HTML already.
+    """
+    shown = [section for section in sections if section[2]]
+    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in shown)
+    body = "".join(
+        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{heading}</h2>{content}</section>\n'
+        for name, heading, content in shown
+    )
+    first, *others = (sentence.replace("–", "\u2060–\u2060") for sentence in sentences)  # no break inside
+    beside = f'<p class="beside">{escape(" ".join(others))}</p>' if others else ""
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>{STYLESHEET}</style>
+</head>
+<body>
+<header>
+<p class="eyebrow">{escape(eyebrow)}</p>
+<h1>{escape(title)}</h1>
+<p class="headline">{escape(first)}</p>
+{beside}
+<nav aria-label="Sections"><ul>{links}</ul></nav>
+</header>
+<main>
+{body}</main>
+<footer>
+{footer}
+</footer>
+</body>
+</html>
+"""
 
 
 def table(caption: str, headers: Sequence[str], cells: Sequence[Sequence[str]], note: str = "") -> str:

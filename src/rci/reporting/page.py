@@ -14,9 +14,8 @@ from rci.reporting import figures
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
 from rci.reporting.markdown import result_table
-from rci.reporting.markup import grid, method_name, strips, table, yes_no
+from rci.reporting.markup import document, grid, method_name, strips, table, yes_no
 from rci.reporting.palette import Look
-from rci.reporting.stylesheet import STYLESHEET
 from rci.reporting.summary import (
     ResultRow,
     column_places,
@@ -35,9 +34,6 @@ from rci.reporting.summary import (
 )
 
 __all__ = ["MethodResult", "ReportInput", "write_report"]
-
-# Even if a name or a setting smuggled something in, the browser would fetch and run nothing.
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 def write_report(report: ReportInput, folder: Path) -> Path:
@@ -87,42 +83,13 @@ def page(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
         ("dataset", "What was recorded", _dataset(report, pictures["dataset"])),
         ("run", "What was run", _run(report)),
     ]
-    shown = [section for section in sections if section[2]]
-    links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in shown)
-    body = "".join(
-        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>{content}</section>\n'
-        for name, title, content in shown
+    return document(
+        report.title,
+        f"Task {report.task}",
+        headline(report),
+        sections,
+        "Every figure is also in <code>figures/</code> as SVG and PNG, every number in <code>summary.json</code>.",
     )
-    first, *others = (
-        sentence.replace("–", "\u2060–\u2060") for sentence in headline(report)
-    )  # no break inside
-    beside = f'<p class="beside">{escape(" ".join(others))}</p>' if others else ""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(report.title)}</title>
-<link rel="icon" href="data:,">
-<style>{STYLESHEET}</style>
-</head>
-<body>
-<header>
-<p class="eyebrow">Task {escape(report.task)}</p>
-<h1>{escape(report.title)}</h1>
-<p class="headline">{escape(first)}</p>
-{beside}
-<nav aria-label="Sections"><ul>{links}</ul></nav>
-</header>
-<main>
-{body}</main>
-<footer>
-Every figure is also in <code>figures/</code> as SVG and PNG, every number in <code>summary.json</code>.
-</footer>
-</body>
-</html>
-"""
 
 
 def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:

@@ -6,7 +6,7 @@ colour darkened until small text in it can be read on white.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib import colormaps
@@ -91,6 +91,9 @@ OTHERS = (
     Look("#b8a800", "#6f6600", ">"),
     Look("#8a4f2d", "#8a4f2d", "p"),
     Look("#4b3f99", "#4b3f99", "h"),
+    Look("#44aa99", "#26776a", "d"),
+    Look("#882255", "#882255", "*"),
+    Look("#cc6677", "#a8434f", "8"),
 )
 
 
@@ -100,6 +103,18 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
     strangers = sorted(names - set(LOOKS))
     known = {name: look for name, look in LOOKS.items() if name in names}
     return known | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
+
+
+def variant_looks(names: Sequence[str]) -> dict[str, Look]:
+    """The looks of redistributors and variants of them, in the order given; all differ as long as there are enough.
+
+    Plain methods look as they do in a report, where `rudder` is what `rci` is made with.
+    """
+    own = {name: "rci" if name == "rudder" else name for name in names}
+    free = [*OTHERS, *(look for name, look in LOOKS.items() if name not in own.values())]
+    strangers = [name for name in names if own[name] not in LOOKS]
+    given = {name: free[i % len(free)] for i, name in enumerate(strangers)}
+    return {name: given[name] if name in given else LOOKS[own[name]] for name in names}
 
 
 def sheet(height: float, width: float = WIDTH) -> Figure:

@@ -10,17 +10,18 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from rci.data.record import Array
+from rci.data.types import Labels
 from rci.reporting.contents import ReportInput
 from rci.reporting.palette import DANGER, FAINT, INK, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import method_looks
 
 
-def sampled_episodes(report: ReportInput) -> list[int]:
+def sampled_episodes(labels: Labels) -> list[int]:
     """Three episodes picked by rule: stopped ones at the quartiles of kept length, and a safe one in the middle.
 
     Where there are no episodes of one kind, the other kind fills up.
     """
-    kept, stopped = report.labels.kept_lengths, report.labels.stopped
+    kept, stopped = labels.kept_lengths, labels.stopped
     unsafe, safe = (
         group[np.argsort(kept[group], kind="stable")]
         for group in (np.flatnonzero(stopped), np.flatnonzero(~stopped))
@@ -55,11 +56,11 @@ def redistributed_episode(
     panels: list[Axes] = list(figure.subplots(rows, 1, sharex=True))
     end = f"stopped at step {steps - 1}" if stopped else f"never stopped, {steps} steps"
     panels[0].set_title(f"Episode {episode}: {end}")
-    _bars(panels[0], np.append(np.zeros(steps - 1), labels.channel_cost[episode].sum()), INK)
+    draw_costs(panels[0], np.append(np.zeros(steps - 1), labels.channel_cost[episode].sum()), INK)
     panels[0].set_ylabel("sparse cost")
     if method is not None:
         look, cost = method_looks(report)[method], over_channels(report.costs[method].cost[kept])
-        _bars(panels[1], cost, look.color)
+        draw_costs(panels[1], cost, look.color)
         panels[1].set_ylabel("step cost")
         if report.risk is not None:
             _running_sum(panels[2], method, cost, report.risk[kept], look)
@@ -114,16 +115,6 @@ def loss_curves(train: Sequence[float], held_out: Sequence[float], look: Look) -
     return figure
 
 
-def _bars(axes: Axes, values: Array, color: str) -> None:
-    steps = np.arange(len(values))
-    axes.axhline(0.0, color="#9aa1ac", linewidth=0.7)
-    axes.bar(steps, values, width=0.9, color=color, linewidth=0)
-    low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    if low == high:
-        low, high = 0.0, 1.0
-    axes.set_ylim(low - 0.06 * (high - low), high + 0.12 * (high - low))
-
-
 def _running_sum(axes: Axes, method: str, cost: Array, risk: Array, look: Look) -> None:
     """The cost so far, which is what the model expects of the episode, beside the exact chance of a violation."""
     total = np.cumsum(cost)
@@ -133,6 +124,17 @@ def _running_sum(axes: Axes, method: str, cost: Array, risk: Array, look: Look) 
     axes.set_ylabel("sum, risk")
     axes.grid(axis="y")
     axes.legend(loc="best", fontsize=7.5, handlelength=1.5, borderaxespad=0.2)
+
+
+def draw_costs(axes: Axes, values: Array, color: str, among: Array | None = None) -> None:
+    """Signed costs as bars. The axis has room for all values of `among`, or else for these."""
+    axes.axhline(0.0, color="#9aa1ac", linewidth=0.7)
+    axes.bar(np.arange(len(values)), values, width=0.9, color=color, linewidth=0)
+    shown = values if among is None else among
+    low, high = min(0.0, float(shown.min())), max(0.0, float(shown.max()))
+    if low == high:
+        low, high = 0.0, 1.0
+    axes.set_ylim(low - 0.06 * (high - low), high + 0.12 * (high - low))
 
 
 def draw_distance(axes: Axes, moment: Array, distance: Array, unsafe: Array, danger: float) -> None:

@@ -142,6 +142,21 @@ def _redistribute(job: Job, progress: Progress) -> Record:
     return redistribute(*logged, seed=job.seed, progress=progress, **job.settings)
 
 
+def _combine(job: Job, progress: Progress) -> Record:
+    """The members of an ensemble as one; the settings are those of the whole ensemble."""
+    from rci.redistribution import combine
+
+    members = [_read(job, name, "costs") for name in job.inputs]
+    return combine(members, float(job.settings.get("pessimism", 0.0)))
+
+
+def _transfer(job: Job, progress: Progress) -> Record:
+    from rci.redistribution import transfer
+
+    costs, episodes, labels = (_read(job, kind) for kind in ("costs", "episodes", "labels"))
+    return transfer(costs, episodes, labels, **job.settings)
+
+
 def _learn(job: Job, progress: Progress) -> Record:
     from rci.learning import learn
 
@@ -174,6 +189,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
+    "combine": _combine,
+    "transfer": _transfer,
     "learn": _learn,
     "evaluate": _evaluate,
     "rollouts": _rollouts,
@@ -194,10 +211,10 @@ def _oracle_belongs(episodes: Path) -> bool:
     return bool(meta.get("episodes_hash") == input_hash(episodes))
 
 
-def _read(job: Job, kind: str) -> Any:
-    """Read and verify an input once per process, as long as it does not change."""
-    path = job.inputs[kind]
-    return _read_once(path, kind, input_hash(path))
+def _read(job: Job, name: str, kind: str = "") -> Any:
+    """Read and verify an input once per process, as long as it does not change. kind: what it holds, if not `name`."""
+    path = job.inputs[name]
+    return _read_once(path, kind or name, input_hash(path))
 
 
 @cache

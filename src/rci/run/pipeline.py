@@ -6,7 +6,7 @@ import fcntl
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,6 +192,20 @@ def _run_alone(config: RunConfig, out: Path, workers: int | None, report: Report
     jobs = plan(config, out)
     known = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in known}
+    run_timed(jobs, out, workers, report, timings)
+    # The report is no artefact: it is cheap, and written anew each time.
+    page = Job("report", "report", {}, config.seed, {}, out / "report")
+    report(page, 0.0, 0.0)
+    started = time.monotonic()
+    path = write_summary(config, out, command)
+    report(page, 1.0, time.monotonic() - started)
+    return path
+
+
+def run_timed(
+    jobs: Sequence[Job], out: Path, workers: int | None, report: Report, timings: dict[str, float]
+) -> None:
+    """Run jobs, and keep in timings.json how long each took when it was last run; `timings` is known already."""
 
     def note(job: Job, share: float, seconds: float | None) -> None:
         if share == 1.0 and seconds is not None:
@@ -200,13 +214,6 @@ def _run_alone(config: RunConfig, out: Path, workers: int | None, report: Report
         report(job, share, seconds)
 
     run_jobs(jobs, workers, note)
-    # The report is no artefact: it is cheap, and written anew each time.
-    page = Job("report", "report", {}, config.seed, {}, out / "report")
-    report(page, 0.0, 0.0)
-    started = time.monotonic()
-    path = write_summary(config, out, command)
-    report(page, 1.0, time.monotonic() - started)
-    return path
 
 
 def prepare_folder(out: Path) -> None:
