@@ -5,6 +5,7 @@ from typing import get_type_hints
 import jax
 import numpy as np
 import pytest
+from conftest import ragged
 
 from rci.data import store
 from rci.data.batch import sequences
@@ -39,15 +40,29 @@ RULES = [
     {"sign": "nonnegative"},
     {"distil": True, "distil_updates": 5},
     {"folds": 3},
+    {"balance": True, "crop": True},
+    {"members": 2, "pessimism": 1.0},
 ]
+
+
+def promises_sums(method):
+    entry = REDISTRIBUTORS[method]
+    return entry.make(entry.config()).return_equivalent
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_every_shared_option_keeps_the_sums(method, rule, point_episodes, point_labels):
-    costs = redistribute(point_episodes, point_labels, method, **quick(method, **rule))
+    options = quick(method, **rule)
+    if not promises_sums(method) and set(options) & {"start", "compensation", "sign"}:
+        with pytest.raises(RciError, match="has no effect: the costs of .* are not made to sum"):
+            redistribute(point_episodes, point_labels, method, **options)
+        return
+    costs = redistribute(point_episodes, point_labels, method, **options)
     assert np.abs(costs.sums() - point_labels.cost).max() <= 1e-6 or not costs.return_equivalent
     if rule == {"sign": "nonnegative"}:
         assert costs.cost.min() >= 0
+    if "members" in options:
+        assert costs.spread.shape == costs.cost.shape
 
 
 def test_same_seed_same_costs(method, point_episodes, point_labels):
@@ -114,6 +129,34 @@ def test_one_step_and_graded_episodes(method):
     costs = redistribute(episodes, labels, method, **quick(method))
     if costs.return_equivalent:
         assert np.abs(costs.sums() - labels.cost).max() <= 1e-6
+
+
+@pytest.mark.parametrize("method", sorted(set(REDISTRIBUTORS) - {"oracle"}))
+def test_from_one_step_to_a_thousand(method):
+    """The shortest and very long episodes side by side, in two channels and graded."""
+    episodes = ragged([1, 1000, 1, 40, 3, 700, 1, 9], seed=6)
+    stop = np.array([0, 999, -1, 20, -1, -1, 0, -1])
+    grade = np.array([0.25, 1.0, 0.0, 0.5, 0.0, 0.0, 1.0, 0.0])
+    cost = np.stack([grade, np.where(stop >= 0, 1.0, 0.0)], axis=-1)
+    labels = Labels.for_episodes(episodes, stop, cost, ("graded", "plain"))
+    costs = redistribute(episodes, labels, method, **quick(method, epochs=1))
+    assert costs.cost.shape == (int(labels.kept_lengths.sum()), 2)
+    if costs.return_equivalent:
+        assert np.abs(costs.sums() - labels.cost).max() <= 1e-6
+
+
+def test_what_is_not_return_equivalent_says_so(method, point_episodes, point_labels, tmp_path):
+    """In the costs, in their manifest, and of the unit that their sum has."""
+    costs = redistribute(point_episodes, point_labels, method, **quick(method, epochs=1))
+    store.write(tmp_path / "costs", costs)
+    meta = store.read_manifest(tmp_path / "costs")["meta"]
+    assert meta["return_equivalent"] is costs.return_equivalent is promises_sums(method)
+    if costs.return_equivalent:
+        assert costs.unit == "cost"
+    learns = REDISTRIBUTORS[method].make(REDISTRIBUTORS[method].config()).update is not None
+    if learns:  # whether it won by the length of episodes alone
+        assert 0 <= meta["info"]["matched_pairs_accuracy"] <= 1
+        assert meta["info"]["matched_pairs"] > 0
 
 
 def test_foreign_labels_and_unknown_settings(method, point_episodes, point_labels):
