@@ -54,7 +54,6 @@ def test_one_file_and_one_entry_pass_the_exam(tmp_path):
         sys.executable,
         "-m",
         "pytest",
-        "-q",
         "-p",
         "entry",
         "-p",

@@ -14,7 +14,7 @@ from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.redistribution import baselines, grd, hazard, rlsf, rrd, rudder, traces, transformer
-from rci.redistribution.base import Method, Training
+from rci.redistribution.base import Method, Training, made
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
 from rci.redistribution.ensemble import Ensemble, combine, member_seed
@@ -54,7 +54,7 @@ def redistribute(
     expect(Labels, labels=labels)
     settings = parse_options(method, options)
     labels.check_parent(episodes)
-    redistributor = REDISTRIBUTORS[method].make(settings.config)
+    redistributor = made(REDISTRIBUTORS[method].make, settings.config)
     count = settings.ensemble.members
     members = []
     for number in range(count):
@@ -119,7 +119,7 @@ def parse_options(method: str, options: dict[str, Any]) -> Settings:
     entry = REDISTRIBUTORS[method]
     config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
     idle = sorted(set(options) & set(get_type_hints(Conservation)))
-    if idle and not entry.make(config).return_equivalent:
+    if idle and not made(entry.make, config).return_equivalent:
         raise RciError(
             f"{idle[0]} has no effect: the costs of {method!r} are not made to sum to the episodic cost"
             f"{', unless conserve is true' if hasattr(config, 'conserve') else ''}."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -87,6 +88,12 @@ class Method(NamedTuple):
     config: type
     hyper: type
     shared: tuple[type, ...] = (Training, Conservation, Distillation, Ensemble)
+
+
+@lru_cache(maxsize=32)
+def made(make: Callable[[Any], Redistributor], config: Any) -> Redistributor:
+    """A method with its settings, the same one each time: what was compiled for it once serves again."""
+    return make(config)
 
 
 def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:

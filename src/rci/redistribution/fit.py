@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -95,14 +95,20 @@ def fit(
     if method.update is None or method.held_out_loss is None:
         raise RciError("this redistributor has nothing to fit.")
     init_key, order_key = jax.random.split(key)
-    start, run_epoch, judge = compiled(method, min(training.batch_size, len(train)), training)
+    start, run_epoch, judge = compiled(method)
+    size = min(training.batch_size, len(train))
     device = Sequences(*(jnp.asarray(array) for array in data))
     groups = Groups.of(data, train)
     state = best = start(init_key, Sequences(*(array[train] for array in device)))
     others = _judged(data, stopping, groups, training)
     history: list[tuple[float, float]] = []
     for epoch in range(training.epochs):
-        state, train_loss = run_epoch(jax.random.fold_in(order_key, epoch), state, device, groups, hyper)
+        order = draw_order(
+            jax.random.fold_in(order_key, epoch), groups, size, training.balance, training.crop
+        )
+        # Without a use for the lengths they are left out: every number of stopped episodes would compile anew.
+        lengths = groups.stopped_length if training.crop else jnp.zeros(1, jnp.int32)
+        state, train_loss = run_epoch(state, device, order, lengths, hyper)
         losses = float(train_loss), float(judge(state, others))
         if not np.isfinite(losses).all():
             raise RciError(
@@ -170,33 +176,43 @@ def _part(progress: Callable[[float], None], number: int, count: int) -> Callabl
     return lambda share: progress((number + share) / count)
 
 
-@lru_cache(maxsize=8)
-def compiled(
-    method: Redistributor, batch_size: int, training: Training
-) -> tuple[Callable, Callable, Callable]:
-    """init, one epoch and the held-out loss, compiled once for all folds, members and channels."""
+class Order(NamedTuple):
+    """Which episodes make up the batches of an epoch, and the keys of what is drawn for each."""
+
+    episode: jax.Array  # [batches, size]
+    update_key: jax.Array  # [batches]
+    crop_key: jax.Array | None
+
+
+@partial(jax.jit, static_argnames=("size", "balance", "crop"))
+def draw_order(key: jax.Array, groups: Groups, size: int, balance: bool, crop: bool) -> Order:
+    """One pass over the training episodes in random order; the last batch is filled up from the front."""
+    order_key, update_key, *crop_key = jax.random.split(key, 3 if crop else 2)
+    batches = -(-len(groups.everyone) // size)
+    if balance:
+        index = balanced_order(order_key, groups.stopped, groups.safe, batches, size)
+    else:
+        index = jnp.resize(jax.random.permutation(order_key, groups.everyone), (batches, size))
+    crop_keys = jax.random.split(crop_key[0], batches) if crop else None
+    return Order(index, jax.random.split(update_key, batches), crop_keys)
+
+
+@lru_cache(maxsize=32)
+def compiled(method: Redistributor) -> tuple[Callable, Callable, Callable]:
+    """init, one epoch and the held-out loss, compiled once for all folds, members and channels, and for later calls."""
     update: Any = method.update
 
-    def run(key: jax.Array, state: Any, data: Sequences, groups: Groups, hyper: Any) -> tuple[Any, jax.Array]:
-        """One pass over the training episodes in random order; the last batch is filled up from the front."""
-        order_key, update_key, *crop_key = jax.random.split(key, 3 if training.crop else 2)
-        batches = -(-len(groups.everyone) // batch_size)
-        if training.balance:
-            order = balanced_order(order_key, groups.stopped, groups.safe, batches, batch_size)
-        else:
-            order = jnp.resize(jax.random.permutation(order_key, groups.everyone), (batches, batch_size))
-        keys = jax.random.split(update_key, batches)
-        crop_keys = jax.random.split(crop_key[0], batches) if training.crop else None
-
-        def step(state: Any, inputs: Any) -> tuple[Any, jax.Array]:
-            batch_key, index, cut = inputs
-            batch = Sequences(*(array[index] for array in data))
-            if cut is not None:
-                batch = crop_safe(cut, batch, groups.stopped_length)
-            state, info = update(batch_key, state, batch, hyper)
+    def run(
+        state: Any, data: Sequences, order: Order, stopped_length: jax.Array, hyper: Any
+    ) -> tuple[Any, jax.Array]:
+        def step(state: Any, drawn: Order) -> tuple[Any, jax.Array]:
+            batch = Sequences(*(array[drawn.episode] for array in data))
+            if drawn.crop_key is not None:
+                batch = crop_safe(drawn.crop_key, batch, stopped_length)
+            state, info = update(drawn.update_key, state, batch, hyper)
             return state, info.loss
 
-        state, losses = jax.lax.scan(step, state, (keys, order, crop_keys))
+        state, losses = jax.lax.scan(step, state, order)
         return state, losses.mean()
 
     return jax.jit(method.init), jax.jit(run), jax.jit(method.held_out_loss)  # type: ignore[arg-type]

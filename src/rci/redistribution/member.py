@@ -15,7 +15,7 @@ from rci.data.record import Array
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.keys import stage_key
-from rci.redistribution.base import Method, Redistributor, Training
+from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation, conserve, difference
 from rci.redistribution.distil import Distillation, distil
 from rci.redistribution.ensemble import Ensemble
@@ -147,7 +147,7 @@ def restore_states(entry: Method, model: SavedModel, episodes: Episodes) -> tupl
     for name, size in sizes.items():
         if (expected := settings.pop(name)) != size:
             raise RciError(f"the model was fitted with {name} {expected}, these episodes have {size}.")
-    redistributor = entry.make(entry.config(**settings))
+    redistributor = made(entry.make, entry.config(**settings))
     blank = sequences(episodes, Labels.for_episodes(episodes, np.full(len(episodes), -1)))
     state = jax.eval_shape(redistributor.init, jax.random.key(0), blank)
     template = [[[state] * shape[2] for _ in range(shape[1])] for _ in range(shape[0])]

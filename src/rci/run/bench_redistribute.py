@@ -89,22 +89,22 @@ def _method_runners(name: str, options: dict[str, Any]) -> tuple[Callable[[], fl
 
     from rci.data.batch import Sequences, sequences
     from rci.redistribution import REDISTRIBUTORS
-    from rci.redistribution.base import Training
-    from rci.redistribution.fit import Groups, compiled
+    from rci.redistribution.fit import Groups, compiled, draw_order
 
     episodes, labels = _dataset()
     entry = REDISTRIBUTORS[name]
     width = {"hidden": HIDDEN} if "hidden" in get_type_hints(entry.config) else {}
     method = entry.make(entry.config(**{**width, **options}))
     data = sequences(episodes, labels)
-    start, epoch, _ = compiled(method, BATCH, Training(batch_size=BATCH))
+    start, epoch, _ = compiled(method)
     device = Sequences(*(jnp.asarray(array) for array in data))
     groups = Groups.of(data, np.arange(SEQUENCES))
     first = start(jax.random.key(0), device)
     hyper = entry.hyper()
 
     def train() -> float:
-        jax.block_until_ready(epoch(jax.random.key(1), first, device, groups, hyper))
+        order = draw_order(jax.random.key(1), groups, BATCH, balance=False, crop=False)
+        jax.block_until_ready(epoch(first, device, order, groups.stopped_length, hyper))
         return SEQUENCES
 
     def score() -> float:
