@@ -228,6 +228,7 @@ def test_paths_have_a_panel_for_each_side() -> None:
     [
         ([4, -1, 0, 1, 2, 3], [3, 5, 1]),  # stopped ones by length: 2 3 4 5 0; quartiles 3 and 5; one safe
         ([0, 1, 2, 3, 4], [1, 2, 3]),
+        ([0, 4, 4, 4, 0, 4, -1], [1, 3, 6]),  # too short ones are passed over where there are enough others
         ([-1, -1, -1], [0, 1]),
         ([-1], [0]),
         ([2], [0]),

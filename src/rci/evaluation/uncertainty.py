@@ -24,7 +24,8 @@ def trust(
 ) -> dict[str, Any]:
     """The spread of an ensemble's step costs, and how it goes with what is wrong.
 
-    predictions: what the ensemble expects of each episode after each step, one array per episode.
+    predictions: what the ensemble expects of each episode after each step, one array per episode. Episodes of a single
+    step are left out of the figures about episodes.
     risk: the exact chance of a violation after each kept step, flat; None if it is not known.
     """
     costs.check_parent(labels)
@@ -32,9 +33,10 @@ def trust(
         raise RciError("these step costs have no spread: they are of a single model, not of an ensemble.")
     if labels.channels:
         raise RciError("the spread is compared with errors one channel at a time; these labels have several.")
-    spread = np.add.reduceat(costs.spread, costs.step_offset[:-1]) / costs.lengths
+    placed = costs.lengths > 1  # a single step has its cost whatever the models say: nothing to be unsure of
+    spread = (np.add.reduceat(costs.spread, costs.step_offset[:-1]) / costs.lengths)[placed]
     last = np.array([p[n - 1] for p, n in zip(predictions, costs.lengths)])
-    error = np.abs(last - labels.cost)
+    error = np.abs(last - labels.cost)[placed]
     found: dict[str, Any] = {
         "mean_spread": float(costs.spread.mean()),
         "episode_error": float(error.mean()),

@@ -39,6 +39,7 @@ FIGURES = {
 MODEL = "matched_pairs_accuracy"  # from here on, the figures are about the model and its fit
 PLACES = {"epochs": 1, "seconds": 1}  # decimals; all else has three
 MISSING = "–"
+REFERENCES = ("oracle", "sparse", "uniform")  # methods that learn nothing, to be compared with
 
 
 class VariantResult(NamedTuple):
@@ -130,9 +131,10 @@ def columns(results: Sequence[VariantResult]) -> dict[str, list[str]]:
     return cells
 
 
-def markdown(results: Sequence[VariantResult]) -> str:
-    """The table, to be pasted into a README or an issue."""
+def markdown(results: Sequence[VariantResult], headers: Sequence[str] = ()) -> str:
+    """The table, to be pasted into a README or an issue; with headers, only these columns of it."""
     cells = columns(results)
+    cells = {name: column for name, column in cells.items() if not headers or name in ("variant", *headers)}
     names = [name.replace("|", "\\|") for name in cells.pop("variant")]
     lines = [("variant", *cells), ("---",) * (len(cells) + 1), *zip(names, *cells.values())]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -172,7 +174,7 @@ def headline(comparison: ComparisonInput) -> list[str]:
     """The outcome in two sentences: who points best at danger, and what was compared."""
     results = comparison.results
     known = [result for result in results if result.mean("rise_correlation") is not None]
-    rivals = [result for result in known if result.method != "oracle"] or known
+    rivals = [result for result in known if result.method not in REFERENCES] or known
     sentences = []
     if rivals:
         best = max(rivals, key=lambda result: result.mean("rise_correlation") or 0.0)
@@ -185,7 +187,8 @@ def headline(comparison: ComparisonInput) -> list[str]:
             f"within stopped episodes is {best.told('rise_correlation')}, of {best.variant}."
         )
     else:
-        best = max(results, key=lambda result: result.mean("time_correlation") or 0.0)
+        rivals = [result for result in results if result.method not in REFERENCES] or list(results)
+        best = max(rivals, key=lambda result: result.mean("time_correlation") or 0.0)
         sentences.append(
             f"The exact risk of these episodes is not known. The costs of {best.variant} rise most steadily towards "
             f"the stop: a rank correlation with time of {best.told('time_correlation')}."

@@ -15,16 +15,20 @@ from rci.reporting.contents import ReportInput
 from rci.reporting.palette import DANGER, FAINT, INK, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import method_looks
 
+SHORTEST_SHOWN = 5  # steps
+
 
 def sampled_episodes(labels: Labels) -> list[int]:
     """Three episodes picked by rule: stopped ones at the quartiles of kept length, and a safe one in the middle.
 
-    Where there are no episodes of one kind, the other kind fills up.
+    Stopped ones have at least five steps, if three of them do: in fewer there is little to distribute. Where there are no
+    episodes of one kind, the other kind fills up.
     """
     kept, stopped = labels.kept_lengths, labels.stopped
+    long = stopped & (kept >= SHORTEST_SHOWN)
     unsafe, safe = (
         group[np.argsort(kept[group], kind="stable")]
-        for group in (np.flatnonzero(stopped), np.flatnonzero(~stopped))
+        for group in (np.flatnonzero(long if long.sum() >= 3 else stopped), np.flatnonzero(~stopped))
     )
     shares = {(True, True): ((0.25, 0.75), (0.5,)), (True, False): ((0.25, 0.5, 0.75), ())}
     of_unsafe, of_safe = shares.get((len(unsafe) > 0, len(safe) > 0), ((), (0.25, 0.5, 0.75)))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rci.reporting.figures import Picture, render
-from rci.reporting.palette import sheet, variant_looks
+from rci.reporting.palette import Look, sheet, variant_looks
 
 Row = dict[str, Any]
 KINDS = {"episode_groups": "error of the prediction at the end", "step_groups": "error of a step's cost"}
@@ -31,16 +31,17 @@ def shift(rows: Sequence[Row]) -> Figure:
         for kind in KINDS
         if any(row["task"] == task and row[kind] for row in rows)
     ]
+    looks = variant_looks(list(dict.fromkeys(row["scored"] for row in rows)))
     figure = sheet(2.6, width=2.7 * len(panels))
     for axes, (task, kind) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels):
-        _draw(axes, [row for row in rows if row["task"] == task and row[kind]], kind)
+        _draw(axes, [row for row in rows if row["task"] == task and row[kind]], kind, looks)
         axes.set(title=task, xlabel="spread of the step costs", ylabel=KINDS[kind])
     return figure
 
 
-def _draw(axes: Axes, rows: Sequence[Row], kind: str) -> None:
-    names = list(dict.fromkeys(row["scored"] for row in rows))
-    for scored, look in variant_looks(names).items():
+def _draw(axes: Axes, rows: Sequence[Row], kind: str, looks: dict[str, Look]) -> None:
+    for scored in dict.fromkeys(row["scored"] for row in rows):
+        look = looks[scored]
         groups = np.array([row[kind] for row in rows if row["scored"] == scored])  # [seeds, groups, 3]
         spread, error = groups[..., 0].mean(axis=0), groups[..., 1]
         name = f"{scored} (known)" if scored == rows[0]["fitted"] else scored
