@@ -67,3 +67,18 @@ def test_graded_severity_survives():
     labels = Labels.for_episodes(episodes, np.full(30, 20), severity=np.full(30, 0.3))
     assert set(corrupt(episodes, labels, "noisy").cost) == {0.3}
     assert set(corrupt(episodes, labels, "human").cost) <= {0.3, 0.0}
+
+
+def test_channels_survive_noise():
+    """A moved stop keeps its reasons; one that nobody had a reason for gets a channel by chance."""
+    episodes = ragged([30] * 40)
+    stop = np.where(np.arange(40) % 2, 20, -1)
+    cost = np.where((stop >= 0)[:, None], [[0.0, 0.5]], 0.0)
+    labels = Labels.for_episodes(episodes, stop, cost, ("near", "road"))
+    moved = corrupt(episodes, labels, "noisy", seed=1)
+    assert moved.channels == labels.channels
+    assert np.array_equal(moved.cost, labels.cost)
+    flipped = corrupt(episodes, labels, "adversarial", seed=1)
+    new = flipped.stopped & ~labels.stopped
+    assert new.any()
+    assert np.array_equal(np.sort(flipped.cost[new], axis=1), np.tile([0.0, 1.0], (int(new.sum()), 1)))

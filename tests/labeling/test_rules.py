@@ -85,3 +85,76 @@ def test_missing_and_unreadable_files(tmp_path):
         read_stops(tmp_path / "latin.csv", 4)
     with pytest.raises(RciError, match="there is no file"):
         read_stops(tmp_path / "none.csv", 4)
+
+
+def test_stops_can_be_graded():
+    episodes = ragged([4, 5, 3, 2])
+    graded = label(episodes, [(3, 0.25), 2, None, (-1, 9.0)])
+    assert graded.stop_index.tolist() == [3, 2, -1, -1]
+    assert graded.cost.tolist() == [0.25, 1.0, 0.0, 0.0]
+    same = label(episodes, {0: (3, 0.25), 1: 2})
+    assert same.hash == graded.hash
+    by_call = label(episodes, lambda episode: (0, 0.5) if len(episode.action) > 3 else None)
+    assert by_call.cost.tolist() == [0.5, 0.5, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ([(3, 0.0), None], "severity of episode 0 must be a number above 0 and at most 1, got 0.0"),
+        ([None, (1, 1.5)], "severity of episode 1 must be a number above 0 and at most 1, got 1.5"),
+        ([None, (1, float("nan"))], "severity of episode 1 must be"),
+        ([(1, "bad"), None], "severity of episode 0 must be"),
+        ([(1, 0.5, 2), None], r"must be \(stop index, severity\)"),
+    ],
+)
+def test_bad_grades(answers, message):
+    with pytest.raises(RciError, match=message):
+        label(ragged([4, 5]), answers)
+
+
+def test_severity_is_given_once():
+    with pytest.raises(RciError, match="severity is given twice"):
+        label(ragged([4, 5]), [(1, 0.5), None], severity=[0.5, 1.0])
+
+
+def test_severity_in_files(tmp_path):
+    file = tmp_path / "stops.csv"
+    file.write_text("episode,stop_index,severity\n0,2,0.5\n1,,0.9\n2,1,\n3,-1,0.3\n")
+    assert read_stops(file, 5) == [(2, 0.5), -1, 1, -1, -1]
+    lines = tmp_path / "stops.jsonl"
+    lines.write_text('{"episode": 0, "stop_index": 2, "severity": 0.5}\n{"episode": 2, "stop_index": 1}\n')
+    assert read_stops(lines, 3) == [(2, 0.5), -1, 1]
+    file.write_text("episode,stop_index,severity\n0,2,1.2\n")
+    with pytest.raises(RciError, match=r"stops.csv, line 2: severity must be a number above 0 and at most 1"):
+        read_stops(file, 5)
+
+
+def test_a_task_with_channels_says_why():
+    """Where the first unsafe observation is unsafe in both ways, both channels have stopped the episode."""
+    from rci.tasks import get
+
+    episodes, _ = collect("highway-two", 30, "random", seed=2)
+    labels = label(episodes, "highway-two")
+    task = get("highway-two")
+    assert labels.channels == ("proximity", "road") == tuple(task.channels)
+    assert labels.stopped.any()
+    for i in np.flatnonzero(labels.stopped):
+        after = episodes[i].obs[1 : labels.stop_index[i] + 2]
+        fired = np.stack([rule(after) for rule in task.channels.values()], axis=-1)
+        assert not fired[:-1].any()
+        assert np.array_equal(labels.cost[i], fired[-1])
+    graded = label(episodes, "highway-two", severity=np.full(30, 0.5))
+    assert np.array_equal(graded.cost, 0.5 * labels.cost)
+
+
+def test_a_file_of_graded_stops_becomes_labels(tmp_path):
+    from rci.data import store
+    from rci.run.jobs import Job, run_job
+
+    episodes = ragged([4, 5, 3])
+    store.write(tmp_path / "episodes", episodes)
+    settings = {"stops": [(2, 0.5), -1, 1], "noise": "clean"}
+    inputs = {"episodes": tmp_path / "episodes"}
+    run_job(Job("label", "label", settings, 0, inputs, tmp_path / "labels"), lambda share: None)
+    assert store.read(tmp_path / "labels").cost.tolist() == [0.5, 0.0, 1.0]

@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +8,11 @@ from conftest import ragged
 from rci.data.batch import Sequences, sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
-from rci.nets.sequence import Lstm
+from rci.nets.sequence import Lstm, ReducedLstm
 from rci.redistribution import redistribute, rudder, score
 from rci.redistribution.base import Training
 from rci.redistribution.distil import Distillation, distil
-from rci.redistribution.episode_losses import final_loss, prefix_loss
+from rci.redistribution.episode_losses import auxiliary_loss, final_loss, prefix_loss
 from rci.redistribution.fit import cross_folds, fit_folds, split
 from rci.redistribution.quality import assess, calibration, rudder_quality
 
@@ -27,6 +28,33 @@ def test_final_loss_by_hand():
 def test_prefix_loss_weighs_every_step_equally():
     # squared errors: 0.25, 0 | 0, 0.25, 0.0625; five valid steps, not a mean of episode means
     assert prefix_loss(PREDICTION, MASK, COST) == pytest.approx(0.5625 / 5)
+
+
+def test_auxiliary_loss_by_hand():
+    # at the end 0 and 0.0625; along the way, averaged within the episode: 0.25 / 2 and 0.3125 / 3
+    along = (0.25 / 2 + 0.3125 / 3) / 2
+    assert auxiliary_loss(PREDICTION, MASK, COST) == pytest.approx(0.0625 / 2 + 0.5 * along)
+
+
+def test_reduced_cell_by_hand():
+    """One unit, one feature, R = 2, W = 0.5, b_i = -1, b_c = 0.25: two steps worked out."""
+    cell = ReducedLstm(jax.random.key(0), 1, 1)
+    names = ("input_weight", "input_bias", "gate_weight", "gate_bias")
+    values = ([[0.5]], [0.25], [[2.0]], [-1.0])
+    cell = eqx.tree_at(lambda c: [getattr(c, n) for n in names], cell, [jnp.array(value) for value in values])
+    first = np.tanh(0.5 * 1.0 + 0.25) / (1 + np.exp(1.0))
+    second = first + np.tanh(0.5 * -2.0 + 0.25) / (1 + np.exp(1.0 - 2.0 * np.tanh(first)))
+    found = cell(jnp.array([[[1.0], [-2.0]]]))[0, :, 0]
+    assert np.asarray(found) == pytest.approx(np.tanh([first, second]), abs=1e-6)
+
+
+def test_the_reduced_cell_only_adds():
+    """What a step puts in is let in or kept out, never taken away: without gates the cell is a plain sum."""
+    cell = ReducedLstm(jax.random.key(0), 3, 5)
+    cell = eqx.tree_at(lambda c: (c.gate_weight, c.gate_bias), cell, (jnp.zeros((5, 5)), jnp.full(5, 50.0)))
+    x = jax.random.normal(jax.random.key(1), (2, 4, 3))
+    entry = np.tanh(np.asarray(x @ cell.input_weight))
+    assert np.asarray(cell(x)) == pytest.approx(np.tanh(np.cumsum(entry, axis=1)), abs=1e-5)
 
 
 def test_lstm_by_hand():

@@ -103,3 +103,25 @@ def test_the_command_prints_json_and_fails_where_bits_differ(monkeypatch):
 @pytest.mark.parametrize("flags", [["--episodes", "0"], ["--seconds", "0"], ["--speed"]])
 def test_wrong_options_are_refused(flags):
     assert CliRunner().invoke(app, ["bench", "sim", *flags]).exit_code == 2
+
+
+def test_redistributors_are_measured_against_a_bare_lstm(monkeypatch):
+    from rci.redistribution import REDISTRIBUTORS
+    from rci.run import bench_redistribute as measured
+
+    for name in set(REDISTRIBUTORS) - {"rrd", "sparse"}:
+        monkeypatch.delitem(REDISTRIBUTORS, name)
+    for name, value in {"STEPS": 3, "BATCH": 4, "BATCHES": 2, "SEQUENCES": 8, "HIDDEN": 4}.items():
+        monkeypatch.setattr(measured, name, value)
+    monkeypatch.setattr(measured, "ROUNDS", 1)
+    assert measured.learned_methods() == [("rrd", {})]
+    rows = list(measured.bench_redistribute(seconds=0.01))
+    assert [row["name"] for row in rows] == ["sgemm", "bare LSTM gradient", "rrd", "rrd"]
+    assert [row["config"]["does"] for row in rows[1:]] == ["train", "train", "score"]
+    trained = rows[2]
+    assert trained["ratio"] == pytest.approx(trained["value"] / trained["reference"])
+    assert trained["share_of_limit"] == pytest.approx(trained["value"] / trained["limit"])
+    assert trained["limit"] == pytest.approx(5600 * rows[0]["value"] / 100)
+    assert "ratio" not in rows[3]
+    json.dumps(rows, allow_nan=False)
+    assert "| rrd | train |" in bench.bench_table(rows)

@@ -21,8 +21,8 @@ SHORTEST_SHOWN = 5  # steps
 def sampled_episodes(labels: Labels) -> list[int]:
     """Three episodes picked by rule: stopped ones at the quartiles of kept length, and a safe one in the middle.
 
-    Stopped ones have at least five steps, if three of them do: in fewer there is little to distribute. Where there are no
-    episodes of one kind, the other kind fills up.
+    Stopped ones have at least five steps, if three of them do: in fewer there is little to distribute. Where there are
+    no episodes of one kind, the other kind fills up.
     """
     kept, stopped = labels.kept_lengths, labels.stopped
     long = stopped & (kept >= SHORTEST_SHOWN)

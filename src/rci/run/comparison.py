@@ -222,6 +222,16 @@ def over_seeds(variant: Variant, rows: Sequence[Row]) -> VariantResult:
     )
 
 
+def results_of(facts: dict[str, Any]) -> list[VariantResult]:
+    """The results of a comparison from its comparison.json, in the order of its rows."""
+    first = {row["variant"]: row for row in reversed(facts["rows"])}
+    names = dict.fromkeys(row["variant"] for row in facts["rows"])
+    return [
+        over_seeds(Variant(name, first[name]["method"], first[name]["options"]), facts["rows"])
+        for name in names
+    ]
+
+
 def _write(
     out: Path,
     variants: Sequence[Variant],
