@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Two processes, each with whole files of tests: what is compiled for the first test of a file serves the others.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 
 .PHONY: run test check format setup clean
 
@@ -9,13 +11,13 @@ run: $(READY)
 	$(BIN)/rci run highway --preset quick --out runs/highway-quick
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -35,8 +35,11 @@ from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
+from rci.reporting.comparison import markdown
 from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
+from rci.run.comparison import results_of
+from rci.run.shift import shift_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 
@@ -550,3 +553,47 @@ def test_the_parity_in_the_docs_is_the_committed_one():
     bitwise = sum(row["value"] for row in arms)
     assert f"all {bitwise} episodes are equal in every bit" in (DOCS / "fetch_reach.md").read_text()
     assert {row["config"]["case"] for row in strict} == {case.name for case in CASES}
+
+
+PLACES = (
+    "exact sums",
+    "rise correlation",
+    "risk correlation",
+    "rise error",
+    "time correlation",
+    "last moments",
+    "first step",
+    "negative mass",
+)
+TRAINING = (
+    "rise correlation",
+    "risk correlation",
+    "first step",
+    "matched pairs",
+    "calibration error",
+    "quality",
+)
+MODELS = ("matched pairs", "held-out accuracy", "calibration error", "quality", "epochs", "seconds")
+
+
+def test_the_redistributors_in_the_docs_are_the_committed_ones():
+    page = (DOCS / "redistributors.md").read_text()
+    for task in ("point", "highway", "fetch-reach"):
+        results = results_of(committed(f"redistributors-{task}.json"))
+        assert markdown(results, PLACES).strip() in page
+        assert markdown(results, MODELS).strip() in page
+    training = results_of(committed("redistributors-training.json"))
+    assert markdown(training, TRAINING).strip() in page
+    assert bench_table(committed("bench-redistribute.json")) in page
+
+
+def test_every_method_beats_uniform_on_point():
+    """In both correlations, by its whole interval."""
+    for result in results_of(committed("redistributors-point.json")):
+        for name in ("rise_correlation", "risk_correlation"):
+            lowest = result.mean(name) - (result.half_width[name] or 0.0)
+            assert lowest > 0.0 or result.method == "uniform", (result.variant, name)
+
+
+def test_the_shift_in_the_docs_is_the_committed_one():
+    assert shift_table(committed("shift.json")) in (DOCS / "redistributors.md").read_text()
