@@ -158,3 +158,13 @@ def test_a_file_of_graded_stops_becomes_labels(tmp_path):
     inputs = {"episodes": tmp_path / "episodes"}
     run_job(Job("label", "label", settings, 0, inputs, tmp_path / "labels"), lambda share: None)
     assert store.read(tmp_path / "labels").cost.tolist() == [0.5, 0.0, 1.0]
+
+
+def test_a_severity_of_the_wrong_shape(tmp_path):
+    with pytest.raises(RciError, match=r"severity must be one number or have shape \(2,\), got \(3,\)"):
+        label(ragged([4, 5]), [1, None], severity=[0.5, 0.5, 0.5])
+    assert label(ragged([4, 5]), [1, None], severity=0.5).cost.tolist() == [0.5, 0.0]
+    episodes, _ = collect("highway-two", 3, "random", seed=2)
+    with pytest.raises(RciError, match=r"one number, or have shape \(3,\) or \(3, 2\), got \(2,\)"):
+        label(episodes, "highway-two", severity=[0.5, 0.5])
+    assert label(episodes, "highway-two", severity=0.5).cost.max() == 0.5

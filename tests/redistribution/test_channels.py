@@ -6,6 +6,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Labels, StepCosts
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
+from rci.redistribution.ensemble import member_seed
 
 CHANNELS = ("near", "road")
 
@@ -95,11 +96,38 @@ def test_bad_channels(logged):
             channels=CHANNELS,
             spread=-costs.cost,
         )
-    with pytest.raises(RciError, match="unit of step costs must be one of cost, log-survival, got 'dB'"):
+    with pytest.raises(RciError, match="unit of step costs must be one of cost, log-survival, score, got 'dB'"):
         StepCosts(
             costs.cost, costs.lengths, labels.cost, True, "x", labels.hash, channels=CHANNELS, unit="dB"
         )
 
 
 def test_the_shelf_is_complete():
-    assert {"rudder", "uniform", "sparse", "oracle"} <= set(REDISTRIBUTORS)
+    shelf = "rudder transformer rrd grd traces hazard rlsf uniform sparse oracle"
+    assert set(shelf.split()) <= set(REDISTRIBUTORS)
+
+
+def test_figures_of_channels_are_averaged_where_they_are_told(logged):
+    from dataclasses import replace
+
+    costs = redistribute(*logged, "sparse")
+    told = replace(costs, info={"by_channel": {"near": {"x": 1.0, "y": 2}, "road": {"x": None}}})
+    assert (told.figure("x"), told.figure("y"), told.figure("z")) == (1.0, 2.0, None)
+    assert replace(costs, info={"x": 2}).figure("x") == 2.0
+
+
+def test_channels_are_fitted_with_seeds_of_their_own(logged):
+    """The same first weights in every channel would make their errors alike."""
+    options = {"epochs": 1, "hidden": 4, "learning_rate": 0.0}
+    arrays = redistribute(*logged, "rrd", **options).model.arrays
+    name = "network.body.weights.0"
+    assert not np.array_equal(arrays[f"0.0.0.{name}"], arrays[f"0.1.0.{name}"])
+
+
+def test_an_ensemble_averages_its_figures_in_every_channel(logged):
+    options = {"epochs": 1, "hidden": 4}
+    alone = [redistribute(*logged, "rrd", seed=member_seed(0, m), **options) for m in range(2)]
+    both = redistribute(*logged, "rrd", members=2, **options)
+    for channel in CHANNELS:
+        expected = np.mean([member.info["by_channel"][channel]["quality"] for member in alone])
+        assert both.info["by_channel"][channel]["quality"] == pytest.approx(expected)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import ragged
@@ -79,8 +81,6 @@ def test_pessimistic_costs_are_higher_where_members_disagree_and_still_exact(log
 
 
 def test_without_a_promise_of_exact_sums_nothing_is_rescaled(trio):
-    from dataclasses import replace
-
     free = replace(trio, return_equivalent=False)
     assert pessimistic(free.cost, free.spread, 1.0, free) == pytest.approx(free.cost + free.spread)
 
@@ -114,5 +114,14 @@ def test_what_cannot_be_joined_or_moved(logged, trio):
         redistribute(*logged, "sparse", members=2)
     cost = np.where(labels.stopped[:, None], [[1.0, 0.0]], 0.0)
     two = Labels.for_episodes(episodes, labels.stop_index, cost, ("a", "b"))
+    with pytest.raises(RciError, match="costs must be of type StepCosts, got Episodes"):
+        transfer(episodes, trio, labels)
+    with pytest.raises(RciError, match="pessimism needs models that disagree"):
+        transfer(redistribute(*logged, **QUICK), episodes, labels, pessimism=1.0)
+    with pytest.raises(RciError, match="were distilled, and what distilled them is not kept"):
+        transfer(redistribute(*logged, distil=True, distil_updates=2, **QUICK), episodes, labels)
+    old = replace(trio, model=trio.model._replace(config={"hidden": 4, "obs_size": 3, "action_size": 2}))
+    with pytest.raises(RciError, match="of an older version; redistribute again"):
+        score(old, episodes)
     with pytest.raises(RciError, match=r"know the channels \[\], but these labels have \['a', 'b'\]"):
         transfer(trio, episodes, two)

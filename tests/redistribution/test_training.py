@@ -9,7 +9,8 @@ from conftest import ragged
 from rci.data.batch import Sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
-from rci.redistribution import redistribute
+from rci.learning.budget import threshold
+from rci.redistribution import parse_options, redistribute
 from rci.redistribution.base import Training
 from rci.redistribution.fit import balanced_order, crop_safe
 from rci.redistribution.quality import matched_pairs_accuracy
@@ -94,3 +95,31 @@ def test_the_manifest_tells_a_model_that_learned_the_length_alone():
 def test_bad_settings():
     with pytest.raises(RciError, match="batch_size must be at least 2"):
         Training(balance=True, batch_size=1)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("rrd", {"start": "prior"}, "start has no effect: 'rrd' predicts nothing from an empty prefix"),
+        ("hazard", {"sign": "nonnegative"}, "sign has no effect: .* unless conserve is true"),
+        ("rudder", {"folds": 2, "held_out_share": 0.2}, "held_out_share has no effect: with folds"),
+        ("rudder", {"distil_updates": 5}, "distil_updates has no effect: distil is not set"),
+        ("rudder", {"distil": True, "distil_hidden": 0}, "distil_hidden must be at least 1, got 0"),
+    ],
+)
+def test_settings_without_an_effect_are_refused(method, options, message):
+    with pytest.raises(RciError, match=message):
+        parse_options(method, options)
+
+
+def test_scores_have_no_numeric_budget(point_episodes, point_labels):
+    """The sum of hazard's or RLSF's costs is no probability; a percentile of them is still a percentile."""
+    costs = redistribute(point_episodes, point_labels, "hazard", epochs=1)
+    assert costs.unit == "score"
+    with pytest.raises(RciError, match="budget of 0.05 says nothing about them; give a percentile"):
+        threshold(0.05, costs, 0.99, 1.0)
+    assert np.isfinite(threshold("P30", costs, 0.99, 1.0)).all()
+    assert np.isinf(threshold(np.inf, costs, 0.99, 1.0)).all()
+    exact = redistribute(point_episodes, point_labels, "hazard", epochs=1, conserve=True)
+    assert threshold(0.05, exact, 0.99, 1.0).tolist() == [0.05]
+    assert "quality" not in exact.info  # what is conserved afterwards was no prediction

@@ -23,7 +23,6 @@ from rci.run.comparison import (
     Variant,
     comparison_row,
     exact_risk,
-    info_figure,
     over_seeds,
     parse_variants,
     plan,
@@ -276,12 +275,6 @@ def test_a_row_of_two_channels(point_episodes, point_labels):
     assert (row["quality"], row["epochs"]) == (pytest.approx(0.6), 3)
     assert row["last_moments"] == 1.0
     assert row["rise_correlation"] is None
-
-
-def test_figures_of_channels_are_averaged_where_they_are_told():
-    assert info_figure({"by_channel": {"a": {"x": 1.0}, "b": {"x": None}, "c": {}}}, "x") == 1.0
-    assert info_figure({"by_channel": {"a": {}}}, "x") is None
-    assert info_figure({"x": 2}, "x") == 2.0
 
 
 def test_intervals_over_seeds_by_hand(point_labels):

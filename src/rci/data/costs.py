@@ -14,7 +14,7 @@ from rci.data.models import SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
 SUM_TOLERANCE = 1e-6  # how far the step costs of an episode may be from its episodic cost
-UNITS = ("cost", "log-survival")  # what the step costs of an episode sum up to
+UNITS = ("cost", "log-survival", "score")  # what the step costs of an episode sum up to
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +22,8 @@ class StepCosts(Record):
     """One cost per kept transition. If `return_equivalent`, each episode's costs sum to its episodic cost.
 
     With channels, every cost has one column for each of them. `spread` is how far the members of an ensemble
-    disagree, one standard deviation per cost. `unit` is what the sum of an episode means: an episodic `cost`, or with
-    `log-survival` minus the logarithm of the chance that the episode is safe.
+    disagree, one standard deviation per cost. `unit` is what the sum of an episode means: an episodic `cost`, with
+    `log-survival` minus the logarithm of the chance that the episode is safe, with `score` nothing but more or less.
     """
 
     kind: ClassVar[str] = "costs"
@@ -86,6 +86,12 @@ class StepCosts(Record):
     def per_episode(self) -> list[Array]:
         """The step costs of each episode, truncated at the stop: [T], or [T, K] with channels."""
         return np.split(self.cost, self.step_offset[1:-1])
+
+    def figure(self, name: str) -> float | None:
+        """What the fit tells of itself under a name, the mean over channels; None if it tells nothing."""
+        parts = list(self.info["by_channel"].values()) if "by_channel" in self.info else [self.info]
+        told = [part[name] for part in parts if part.get(name) is not None]
+        return float(np.mean(told)) if told else None
 
     def check_parent(self, labels: Labels) -> None:
         """Refuse step costs that were inferred from other labels."""

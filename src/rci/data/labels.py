@@ -90,9 +90,10 @@ class Labels(Record):
         stopped = (stop >= 0).astype(np.float64)
         if severity is not None:
             grade = np.asarray(severity, np.float64)
-            if channels and grade.shape == (*stop.shape, len(channels)):
-                stopped = stopped[:, None]
-            stopped = np.where(stopped, grade, 0.0)
+            wanted = by_channel(stop.shape, channels)
+            if grade.shape not in ((), wanted):
+                raise RciError(f"severity must be one number or have shape {wanted}, got {grade.shape}.")
+            stopped = np.where(stopped[:, None] if grade.ndim == 2 else stopped, grade, 0.0)
         return cls(stop, stopped, episodes.lengths, episodes.hash, channels)
 
     @property

@@ -10,7 +10,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.models import Policy
 from rci.data.record import Array, expect
-from rci.data.types import Episodes, Oracle, Scores
+from rci.data.types import Episodes, Oracle, Scores, first_true
 from rci.tasks import get, make_vec, observe_truth
 from rci.tasks.base import Task
 from rci.tasks.rollout import EVALUATION, ROLLOUTS, episode_seeds, record
@@ -28,7 +28,8 @@ def evaluate(
 ) -> Scores:
     """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early.
 
-    Where the task has several kinds of danger, `scores.info["channel_violation_rate"]` says how often there was each.
+    Where the task has several kinds of danger, `scores.info["channel_violation_rate"]` says how often each was the
+    first violation of an episode, which is what a budget bounds, and `channel_any_rate` how often it was there at all.
     """
     expect(Policy, policy=policy)
     if episodes < 1:
@@ -46,8 +47,9 @@ def evaluate(
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     info: dict[str, Any] = {"task": task, "seed": seed, "policy_hash": policy.hash}
     if violated:
-        rates = np.concatenate(violated).mean(axis=0).tolist()
-        info["channel_violation_rate"] = dict(zip(get(task).channels, rates))
+        for number, name in enumerate(("channel_violation_rate", "channel_any_rate")):
+            rates = np.concatenate([both[number] for both in violated]).mean(axis=0).tolist()
+            info[name] = dict(zip(get(task).channels, rates))
     return Scores(**joined, info=info)
 
 
@@ -74,11 +76,16 @@ def _record(policy: Policy, task: str, seeds: list[int], **task_config: Any) -> 
     return record(make_vec(task, len(seeds), **task_config), act, seeds, task)
 
 
-def channel_violations(task: Task, episodes: Episodes) -> Array:
-    """Whether each kind of danger was there after any step of each episode, whatever came first: [N, K]."""
+def channel_violations(task: Task, episodes: Episodes) -> tuple[Array, Array]:
+    """Whether each kind of danger was there at the first violation of each episode, and after any step: [N, K] each.
+
+    At the first violation a monitor would stop the episode, so that is what labels and budgets are about.
+    """
     seen = episodes.obs[episodes.next_rows]
     fired = np.stack([rule(seen) for rule in task.channels.values()], axis=-1)
-    return np.logical_or.reduceat(fired, episodes.step_offset[:-1])
+    first = first_true(np.asarray(fired.any(axis=-1)), episodes.lengths)
+    at_first = fired[episodes.step_offset[:-1] + np.maximum(first, 0)] & (first >= 0)[:, None]
+    return at_first, np.logical_or.reduceat(fired, episodes.step_offset[:-1])
 
 
 def score_episodes(episodes: Episodes, oracle: Oracle) -> Scores:

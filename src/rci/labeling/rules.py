@@ -68,8 +68,12 @@ def rule_labels(episodes: Episodes, task_name: str, severity: ArrayLike | None =
     # A row per episode: what was seen after its stop, or, where there is none, after its first step, which is safe.
     seen = after[episodes.step_offset[:-1] + np.maximum(stop, 0)]
     fired = np.stack([rule(seen) for rule in task.channels.values()], axis=-1).astype(np.float64)
-    grade = np.ones(len(episodes)) if severity is None else np.asarray(severity, np.float64)
-    grade = grade if grade.ndim == 2 else grade[:, None]
+    grade = np.asarray(1.0 if severity is None else severity, np.float64)
+    if grade.shape not in ((), stop.shape, fired.shape):
+        raise RciError(
+            f"severity must be one number, or have shape {stop.shape} or {fired.shape}, got {grade.shape}."
+        )
+    grade = grade[:, None] if grade.ndim == 1 else grade
     return Labels.for_episodes(episodes, stop, fired * grade, tuple(task.channels))
 
 

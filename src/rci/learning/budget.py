@@ -114,8 +114,14 @@ def discounted_costs(costs: StepCosts, discount: float) -> Array:
 def allowed_sum(limit: float, unit: str) -> float:
     """What a budget allows the costs of an episode to sum to, in their unit.
 
-    Costs in the unit `log-survival` sum to -log P(safe), so a violation probability d allows -log(1 - d).
+    Costs in the unit `log-survival` sum to -log P(safe), so a violation probability d allows -log(1 - d). A `score` has
+    no unit in which a number could be given.
     """
+    if unit == "score" and limit != math.inf:
+        raise RciError(
+            f"these step costs are scores, whose sum means no probability, so a budget of {limit:g} says nothing about "
+            "them; give a percentile such as P30, or inf, or redistribute with conserve=true."
+        )
     if unit != "log-survival":
         return limit
     return math.inf if limit >= 1.0 else -math.log1p(-limit)

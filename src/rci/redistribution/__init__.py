@@ -14,10 +14,11 @@ from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.redistribution import baselines, grd, hazard, rlsf, rrd, rudder, traces, transformer
-from rci.redistribution.base import Method, Training, made
+from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
 from rci.redistribution.ensemble import Ensemble, combine, member_seed
+from rci.redistribution.fit import part_of
 from rci.redistribution.member import Settings, assemble, fit_member, mean_scores, restore_states
 
 REDISTRIBUTORS: dict[str, Method] = {
@@ -58,9 +59,8 @@ def redistribute(
     count = settings.ensemble.members
     members = []
     for number in range(count):
-        share = lambda done, number=number: progress((number + done) / count)  # noqa: E731
-        member = member_seed(seed, number)
-        members.append(fit_member(method, redistributor, settings, episodes, labels, member, share))
+        own = member_seed(seed, number), part_of(progress, number, count)
+        members.append(fit_member(method, redistributor, settings, episodes, labels, *own))
     return combine(members, settings.ensemble.pessimism)
 
 
@@ -89,16 +89,24 @@ def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: fl
 
     With an ensemble, the spread says where the models are on unknown ground.
     """
+    expect(StepCosts, costs=costs)
+    expect(Episodes, episodes=episodes)
+    expect(Labels, labels=labels)
     model = _model_of(costs)
-    build(Ensemble, {"members": model.config["members"], "pessimism": pessimism}, "transfer")
     labels.check_parent(episodes)
+    distillation = build(Distillation, costs.info["distillation"], "distillation")
+    if distillation.distil:
+        raise RciError(
+            "these step costs were distilled, and what distilled them is not kept: redistribute without distil."
+        )
     if labels.channels != costs.channels:
         raise RciError(
             f"the models know the channels {list(costs.channels)}, but these labels have {list(labels.channels)}."
         )
     redistributor, states = restore_states(REDISTRIBUTORS[model.method], model, episodes)
+    if pessimism and len(states) == 1:
+        raise RciError("pessimism needs models that disagree, and these costs are of a single one.")
     rule = build(Conservation, costs.info["conservation"], "conservation")
-    distillation = build(Distillation, costs.info["distillation"], "distillation")
     settings = Settings(None, None, Training(), rule, distillation, Ensemble())
     data, prior = sequences(episodes, labels), costs.info["prior"]
     info = {name: costs.info[name] for name in ("conservation", "distillation", "prior")}
@@ -118,15 +126,31 @@ def parse_options(method: str, options: dict[str, Any]) -> Settings:
         raise unknown_name("redistributor", method, REDISTRIBUTORS)
     entry = REDISTRIBUTORS[method]
     config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
-    idle = sorted(set(options) & set(get_type_hints(Conservation)))
-    if idle and not made(entry.make, config).return_equivalent:
-        raise RciError(
-            f"{idle[0]} has no effect: the costs of {method!r} are not made to sum to the episodic cost"
-            f"{', unless conserve is true' if hasattr(config, 'conserve') else ''}."
-        )
     given: dict[type, Any] = {type(part): part for part in shared}
     parts = (given.get(kind, kind()) for kind in (Training, Conservation, Distillation, Ensemble))
-    return Settings(config, hyper, *parts)
+    settings = Settings(config, hyper, *parts)
+    _refuse_idle(method, made(entry.make, config), settings, options)
+    return settings
+
+
+def _refuse_idle(
+    method: str, redistributor: Redistributor, settings: Settings, options: dict[str, Any]
+) -> None:
+    """Refuse a setting that would change nothing."""
+    conserving = set(options) & set(get_type_hints(Conservation))
+    if conserving and not redistributor.return_equivalent:
+        raise RciError(
+            f"{min(conserving)} has no effect: the costs of {method!r} are not made to sum to the episodic cost"
+            f"{', unless conserve is true' if hasattr(settings.config, 'conserve') else ''}."
+        )
+    distilling = set(options) & set(get_type_hints(Distillation)) - {"distil"}
+    for name, idle, why in (
+        ("start", redistributor.scores == "step", f"{method!r} predicts nothing from an empty prefix"),
+        ("held_out_share", settings.training.folds > 1, "with folds, every fold is held out once"),
+        *((name, not settings.distillation.distil, "distil is not set") for name in sorted(distilling)),
+    ):
+        if name in options and idle:
+            raise RciError(f"{name} has no effect: {why}.")
 
 
 def _model_of(costs: StepCosts) -> SavedModel:

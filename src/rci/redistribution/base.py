@@ -62,7 +62,7 @@ class Redistributor(NamedTuple):
 
     Without `return_equivalent` the scores stay as they are. `unit` says what the sum of an episode then means, so that
     a budget can be compared with it. `forecast` turns scores [N, T] into the episodic cost expected after each step,
-    for the figures of quality; left out, it follows from `scores`, or there is none.
+    for the figures of quality; left out, predictions from prefixes are their own, and step costs have none.
     `findings(state)` is what a fitted model can tell about itself in plain numbers, for the manifest.
     """
 
@@ -73,7 +73,7 @@ class Redistributor(NamedTuple):
     held_out_loss: Callable[[Any, Sequences], jax.Array] | None = None
     return_equivalent: bool = True
     compensation: Literal["last", "uniform"] | None = None
-    unit: Literal["cost", "log-survival"] = "cost"
+    unit: Literal["cost", "log-survival", "score"] = "cost"
     forecast: Callable[[Array], Array] | None = None
     findings: Callable[[Any], dict[str, Any]] | None = None
 

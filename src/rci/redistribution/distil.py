@@ -17,6 +17,7 @@ import numpy as np
 import optax
 
 from rci.data.batch import Sequences
+from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.nets.dense import PairMlp, normaliser
 from rci.nets.keys import stage_key
@@ -33,6 +34,9 @@ class Distillation:
     distil_updates: int = 2000
     distil_batch_size: int = 256
     distil_learning_rate: float = 1e-3
+
+    def __post_init__(self) -> None:
+        require_positive(self, "distil_hidden", "distil_updates", "distil_batch_size")
 
 
 def distil(step: Array, data: Sequences, settings: Distillation, seed: int) -> Array:

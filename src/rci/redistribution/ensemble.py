@@ -102,9 +102,14 @@ def _join_models(models: Sequence[SavedModel | None]) -> SavedModel | None:
 
 def _mean_figures(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the first member says of itself, its figures of quality averaged over all members."""
-    figures = {
-        name: float(np.mean([info[name] for info in infos]))
-        for name, value in infos[0].items()
-        if isinstance(value, float) and all(isinstance(info.get(name), float) for info in infos)
-    }
-    return {**infos[0], **figures}
+    result = dict(infos[0])
+    for name in infos[0]:
+        told = [info[name] for info in infos if info.get(name) is not None]
+        if told and all(isinstance(value, float) for value in told):
+            result[name] = float(np.mean(told))
+    if "by_channel" in result:
+        result["by_channel"] = {
+            channel: _mean_figures([info["by_channel"][channel] for info in infos])
+            for channel in result["by_channel"]
+        }
+    return result

@@ -34,8 +34,9 @@ def split(cost: Array, members: Array, share: float, rng: np.random.Generator) -
         if len(mine) < 2:
             raise RciError(
                 f"a redistributor needs at least 3 stopped and 3 safe episodes to learn what tells them apart and to "
-                f"check it, got {int((cost > 0).sum())} stopped and {int((cost == 0).sum())} safe; with labels like "
-                "these only 'sparse' and 'uniform' are possible."
+                f"check it, and more with folds, got {int((cost > 0).sum())} stopped and {int((cost == 0).sum())} safe "
+                "(in this channel, if there are several); with labels like these only 'sparse' and 'uniform' are "
+                "possible."
             )
         chosen.append(mine[: min(max(1, round(share * len(mine))), len(mine) - 1)])
     part = np.sort(np.concatenate(chosen))
@@ -76,7 +77,7 @@ def fit_folds(
         rng = np.random.default_rng([seed, training.folds, number])
         train, stopping = split(data.cost, np.setdiff1d(everyone, unseen), training.stopping_share, rng)
         key = jax.random.fold_in(stage_key(seed, "redistribute"), number)
-        part = _part(progress, number, len(held_out))
+        part = part_of(progress, number, len(held_out))
         fits.append(fit(method, data, hyper, training, key, train, stopping, part)._replace(held_out=unseen))
     return fits
 
@@ -171,8 +172,8 @@ def _judged(data: Sequences, stopping: Array, groups: Groups, training: Training
     return crop_safe(jax.random.key(0), batch, groups.stopped_length) if training.crop else batch
 
 
-def _part(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:
-    """Progress of one of several fits as progress of all."""
+def part_of(progress: Callable[[float], None], number: int, count: int) -> Callable[[float], None]:
+    """The progress of one of several parts as progress of all."""
     return lambda share: progress((number + share) / count)
 
 
@@ -199,7 +200,7 @@ def draw_order(key: jax.Array, groups: Groups, size: int, balance: bool, crop: b
 
 @lru_cache(maxsize=32)
 def compiled(method: Redistributor) -> tuple[Callable, Callable, Callable]:
-    """init, one epoch and the held-out loss, compiled once for all folds, members and channels, and for later calls."""
+    """init, one epoch and the held-out loss, compiled once for all fits of the same sizes, later calls included."""
     update: Any = method.update
 
     def run(

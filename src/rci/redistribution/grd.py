@@ -14,7 +14,8 @@ Deviates:
   lowers the loss by more than `cost_price`, or the negative log-likelihood by more than `dynamics_price` nats.
 - the dimensions of the next observation share the first layer, each with its own switches, offset and head.
 - log deviations are bounded and exponentiated; the authors' code uses them as deviations.
-- dynamics are fitted on `dynamics_steps` random steps per episode; they and the cost share no weights.
+- dynamics are fitted on `dynamics_steps` random steps per episode, without the last one, whose successor no method is
+  given; they and the cost share no weights.
 - training stops by the error of the cost alone, with the switches as they are when scoring.
 - the sum is made exact afterwards, as for all methods; the authors leave it as it is.
 """
@@ -35,7 +36,7 @@ from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.nets.dense import Mlp, Normaliser, rows_of
 from rci.redistribution.base import Redistributor
-from rci.redistribution.learned import State, input_statistics, learned, pairs
+from rci.redistribution.learned import State, input_statistics, learned, pairs, running_sum
 from rci.redistribution.rrd import FIRST_SCALE, at_steps, draw_steps, subset_loss
 
 FIRST_LOGIT = 1.0  # every switch starts open, with probability 0.73
@@ -193,7 +194,7 @@ def make(config: Config) -> Redistributor:
         return subset_loss(step, batch.cost, batch.mask.sum(axis=1), "return", config.unbiased)
 
     def dynamics_error(key: jax.Array, network: Network, batch: Sequences, switch: jax.Array) -> jax.Array:
-        """Of steps whose successor is in the log. The last step has none: its row counts nothing."""
+        """Of steps whose successor is in the batch. That of the last step is not: its row counts nothing."""
         index = draw_steps(key, batch.mask, config.dynamics_steps)
         has_next = index + 1 < batch.mask.sum(axis=1, keepdims=True)
         x = network.normalise(pairs(at_steps(batch.obs, index), at_steps(batch.action, index)))
@@ -220,7 +221,7 @@ def make(config: Config) -> Redistributor:
     def held_out_loss(state: State, batch: Sequences) -> jax.Array:
         return cost_error(jax.random.key(0), state.network, batch, settled(state.network.cost_logits))
 
-    method = learned(build, loss, Network.__call__, scores="step", findings=findings)
+    method = learned(build, loss, Network.__call__, scores="step", forecast=running_sum, findings=findings)
     return method._replace(held_out_loss=held_out_loss)
 
 

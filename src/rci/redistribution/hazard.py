@@ -92,4 +92,5 @@ def make(config: Config) -> Redistributor:
     def score(network: StepNetwork, obs: jax.Array, action: jax.Array) -> jax.Array:
         return step_cost(network(obs, action))
 
-    return learned(build, loss, score, scores="step", return_equivalent=config.conserve)
+    unit = "cost" if config.conserve else "score"
+    return learned(build, loss, score, scores="step", return_equivalent=config.conserve, unit=unit)

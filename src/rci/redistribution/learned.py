@@ -12,9 +12,11 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from rci.data.batch import Sequences
+from rci.data.record import Array
 from rci.nets.dense import Mlp, Normaliser, normaliser, rows_of
 from rci.redistribution.base import Redistributor, predict_with
 
@@ -83,6 +85,11 @@ def learned(
         scores=scores,
         **promises,
     )
+
+
+def running_sum(scores: Array) -> Array:
+    """The episodic cost expected after each step by a method whose step costs predict it by their sum. [N, T]."""
+    return np.cumsum(scores, axis=1)
 
 
 def pairs(obs: jax.Array, action: jax.Array) -> jax.Array:

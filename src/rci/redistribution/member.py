@@ -19,7 +19,7 @@ from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation, conserve, difference
 from rci.redistribution.distil import Distillation, distil
 from rci.redistribution.ensemble import Ensemble
-from rci.redistribution.fit import Fitted, fit_folds
+from rci.redistribution.fit import Fitted, fit_folds, part_of
 from rci.redistribution.quality import assess, forecast_of, matched_pairs_accuracy
 
 
@@ -58,8 +58,8 @@ def fit_member(
     columns = []
     for number in range(count):
         part = data._replace(cost=labels.channel_cost[:, number].astype(np.float32))
-        share = lambda done, number=number: progress((number + done) / count)  # noqa: E731
-        columns.append(_fit_column(redistributor, settings, episodes, labels, number, part, seed, share))
+        own = channel_seed(seed, number), part_of(progress, number, count)
+        columns.append(_fit_column(redistributor, settings, episodes, labels, number, part, *own))
     model = None
     if columns[0].states:
         shape = {"members": 1, "channels": count, "folds": len(columns[0].states)}
@@ -77,6 +77,13 @@ def fit_member(
     }
     scores, priors = [column.scores for column in columns], [column.prior for column in columns]
     return assemble(name, redistributor, settings, scores, priors, data, labels, seed, model, info)
+
+
+def channel_seed(seed: int, channel: int) -> int:
+    """The seed of a channel; the first one is what a single channel would have had."""
+    if channel == 0:
+        return seed
+    return int(np.random.SeedSequence(seed, spawn_key=(0, channel)).generate_state(1)[0] >> 1)
 
 
 def assemble(
@@ -139,6 +146,10 @@ def step_costs(
 def restore_states(entry: Method, model: SavedModel, episodes: Episodes) -> tuple[Redistributor, Any]:
     """A saved model's redistributor and its states, by member, channel and fold; episodes must have its sizes."""
     settings = dict(model.config)
+    if "members" not in settings:
+        raise RciError(
+            "the models of these step costs are of an older version; redistribute again to use them."
+        )
     shape = [settings.pop(name) for name in ("members", "channels", "folds")]
     sizes = {
         "obs_size": int(np.prod(episodes.obs.shape[1:])),
@@ -148,7 +159,8 @@ def restore_states(entry: Method, model: SavedModel, episodes: Episodes) -> tupl
         if (expected := settings.pop(name)) != size:
             raise RciError(f"the model was fitted with {name} {expected}, these episodes have {size}.")
     redistributor = made(entry.make, entry.config(**settings))
-    blank = sequences(episodes, Labels.for_episodes(episodes, np.full(len(episodes), -1)))
+    obs, action = (np.zeros((1, 1, size), np.float32) for size in sizes.values())
+    blank = Sequences(obs, action, np.ones((1, 1), np.float32), np.zeros(1, np.float32))
     state = jax.eval_shape(redistributor.init, jax.random.key(0), blank)
     template = [[[state] * shape[2] for _ in range(shape[1])] for _ in range(shape[0])]
     return redistributor, from_arrays(template, model.arrays)

@@ -34,16 +34,15 @@ def forecast_of(method: Redistributor) -> Callable[[Array], Array] | None:
     """How a method's scores [N, T] become the episodic cost expected after each step; None if they say nothing."""
     if method.forecast is not None:
         return method.forecast
-    if method.scores == "prefix":
-        return lambda scores: scores
-    return (lambda scores: np.cumsum(scores, axis=1)) if method.return_equivalent else None
+    return (lambda scores: scores) if method.scores == "prefix" else None
 
 
 def matched_pairs_accuracy(evidence: Array, lengths: Array, stopped: Array) -> dict[str, Any]:
     """How often a stopped episode looks worse at its end than a safe one after as many steps.
 
-    Over all pairs whose safe episode is at least as long; ties count half. What knows nothing but the length is right
-    in half of them, however well it predicts the labels.
+    Each stopped episode is paired with every safe one that is at least as long, and weighs the same however many that
+    are; ties count half. What knows nothing but the length is right in half of the cases, however well it predicts
+    the labels.
 
     evidence: [N, T] what the model has seen against each episode after each step.
     """

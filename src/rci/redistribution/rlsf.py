@@ -8,6 +8,8 @@ for the harmless ones among them; where a pair is seen more often in unsafe segm
 It redistributes nothing: costs do not sum to the episodic cost, unless `conserve` asks for it.
 
 Deviates:
+- segments are not judged one by one: the last `segment` steps before a stop are the unsafe one, and what came before,
+  which nobody stopped, counts as safe. `segment = 0` blames the whole episode.
 - both classes weigh the same in every batch, so that P > 1/2 means "more at home among the unsafe ones". Unsafe
   steps are few, and without this P would almost never be above a half. The authors balance by what they show to
   the evaluator.
@@ -87,4 +89,5 @@ def make(config: Config) -> Redistributor:
     def score(network: StepNetwork, obs: jax.Array, action: jax.Array) -> jax.Array:
         return step_cost(network(obs, action)[..., 0])
 
-    return learned(build, loss, score, scores="step", return_equivalent=config.conserve)
+    unit = "cost" if config.conserve else "score"
+    return learned(build, loss, score, scores="step", return_equivalent=config.conserve, unit=unit)

@@ -28,7 +28,7 @@ from rci.data.batch import Sequences
 from rci.data.errors import RciError
 from rci.data.options import require_positive
 from rci.redistribution.base import Redistributor
-from rci.redistribution.learned import StepNetwork, learned
+from rci.redistribution.learned import StepNetwork, learned, running_sum
 
 Target = Literal["rate", "return"]
 FIRST_SCALE = 0.1  # of the last layer: a new network answers about 0, near the cost of most steps
@@ -96,4 +96,7 @@ def make(config: Config) -> Redistributor:
         step = network(at_steps(batch.obs, index), at_steps(batch.action, index))[..., 0]
         return subset_loss(step, batch.cost, batch.mask.sum(axis=1), config.target, config.unbiased)
 
-    return learned(build, loss, lambda network, *pair: network(*pair)[..., 0], scores="step")
+    def score(network: StepNetwork, obs: jax.Array, action: jax.Array) -> jax.Array:
+        return network(obs, action)[..., 0]
+
+    return learned(build, loss, score, scores="step", forecast=running_sum)

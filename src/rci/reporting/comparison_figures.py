@@ -17,11 +17,10 @@ from rci.data.types import StepCosts
 from rci.reporting.comparison import FIGURES, ComparisonInput, VariantResult, broken
 from rci.reporting.figures import Picture, render
 from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet, variant_looks
-from rci.reporting.redistribution_figures import draw_costs, draw_distance, sampled_episodes
+from rci.reporting.redistribution_figures import draw_costs, draw_distance, pooled, sampled_episodes
 from rci.reporting.summary import number
 
 WIDE = 7.8  # inches
-BINS = 10  # of a reliability diagram
 CORRELATIONS = ("rise_correlation", "time_correlation")
 LONGEST_NAME = 96  # letters over a row of the wide figure
 
@@ -162,21 +161,6 @@ def episodes_of(costs: StepCosts, episodes: Sequence[int]) -> list[Array]:
     """The step costs of some episodes, channels added up: [T] each."""
     offset = costs.step_offset
     return [costs.cost[offset[i] : offset[i + 1]].reshape(costs.lengths[i], -1).sum(axis=1) for i in episodes]
-
-
-def pooled(info: Mapping[str, Any]) -> Array | None:
-    """The reliability table that a fit tells of itself, [bins, 3], of all channels as one; None if it has none."""
-    parts = list(info["by_channel"].values()) if "by_channel" in info else [info]
-    rows = [row for part in parts for row in part.get("calibration") or []]
-    if not rows:
-        return None
-    table = np.asarray(rows, np.float64)
-    group = np.clip((table[:, 0] * BINS).astype(int), 0, BINS - 1)
-    merged = []
-    for own in (table[group == b] for b in np.unique(group)):
-        count = own[:, 2].sum()
-        merged.append([own[:, 0] @ own[:, 2] / count, own[:, 1] @ own[:, 2] / count, count])
-    return np.array(merged)
 
 
 def _row_of_bars(panels: Sequence[Axes], name: str, costs: Sequence[Array], color: str, ink: str) -> None:

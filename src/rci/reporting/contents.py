@@ -28,7 +28,7 @@ class Contrast:
 @dataclass(frozen=True)
 class ChannelResult:
     """One kind of danger under one method at one budget: its own budget, as in `MethodResult`, and how often it was
-    there after some step of an evaluation episode, by seed."""
+    the first violation of an evaluation episode, by seed."""
 
     channel: str
     budget: float | None

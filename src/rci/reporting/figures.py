@@ -348,7 +348,10 @@ def redistributor_pictures(report: ReportInput) -> list[Picture]:
     if method is None:
         return []
     info, look = report.costs[method].info, method_looks(report)[method]
-    calibration, train, held_out = (info.get(k) or [] for k in ("calibration", "train_loss", "held_out_loss"))
+    # With channels there is one curve of losses for each, and no room for all; calibration is that of all together.
+    train, held_out = (info.get(k) or [] for k in ("train_loss", "held_out_loss"))
+    table = redistribution_figures.pooled(info)
+    calibration = [] if table is None else table.tolist()
     pictures = []
     if calibration:
         pairs = ", ".join(

@@ -140,7 +140,7 @@ def _by_channel(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
             ]
             for row, channel in lines
         ],
-        note="Violation rate: episodes in which this kind of danger was there after some step, whatever came before. "
+        note="Violation rate: episodes whose first violation was of this kind, which is what its budget bounds. "
         "Intervals as above; threshold and multiplier are means over seeds.",
     )  # fmt: skip
 

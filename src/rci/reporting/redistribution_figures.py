@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ from rci.reporting.palette import DANGER, FAINT, INK, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import method_looks
 
 SHORTEST_SHOWN = 5  # steps
+BINS = 10  # of a reliability plot
 
 
 def sampled_episodes(labels: Labels) -> list[int]:
@@ -99,6 +101,21 @@ def reliability_plot(calibration: Sequence[Sequence[float]], look: Look) -> Figu
     axes.set(xlim=(low - 0.04, high + 0.04), ylim=(low - 0.04, high + 0.04), aspect="equal")
     axes.grid(True)
     return figure
+
+
+def pooled(info: Mapping[str, Any]) -> Array | None:
+    """The reliability table that a fit tells of itself, [bins, 3], of all channels as one; None if it has none."""
+    parts = list(info["by_channel"].values()) if "by_channel" in info else [info]
+    rows = [row for part in parts for row in part.get("calibration") or []]
+    if not rows:
+        return None
+    table = np.asarray(rows, np.float64)
+    group = np.clip((table[:, 0] * BINS).astype(int), 0, BINS - 1)
+    merged = []
+    for own in (table[group == b] for b in np.unique(group)):
+        count = own[:, 2].sum()
+        merged.append([own[:, 0] @ own[:, 2] / count, own[:, 1] @ own[:, 2] / count, count])
+    return np.array(merged)
 
 
 def loss_curves(train: Sequence[float], held_out: Sequence[float], look: Look) -> Figure:

@@ -291,8 +291,10 @@ def result_row(result: MethodResult) -> ResultRow:
     budget = math.nan if result.budget is None else float(result.budget)
     channels = tuple(_channel_row(channel) for channel in result.channels)
     if channels:
-        told = {row.budget_kept for row in channels}
-        verdict = next((word for word in ("no", "undecided", "yes") if word in told), "")
+        limited = [row for row, own in zip(channels, result.channels) if own.budget != math.inf]
+        told = {row.budget_kept for row in limited}
+        # A percentile has no verdict, and without one for every limited channel there is none for all.
+        verdict = next((word for word in ("no", "", "undecided", "yes") if word in told), "")
     else:
         verdict = _verdict(budget, result.seed_intervals or (result.violation_interval,))
     return ResultRow(
@@ -346,10 +348,10 @@ def _cost_row(name: str, costs: StepCosts) -> CostRow:
         return_equivalent=bool(costs.return_equivalent),
         largest_gap=float(np.abs(costs.sums() - costs.episodic_cost).max()),
         negative_share=float((costs.cost < 0).mean()),
-        held_out_accuracy=costs.info.get("held_out_accuracy"),
-        calibration_error=costs.info.get("held_out_calibration_error"),
-        quality=costs.info.get("quality"),
-        epochs=costs.info.get("epochs"),
+        held_out_accuracy=costs.figure("held_out_accuracy"),
+        calibration_error=costs.figure("held_out_calibration_error"),
+        quality=costs.figure("quality"),
+        epochs=costs.figure("epochs"),
     )
 
 

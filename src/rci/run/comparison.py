@@ -191,18 +191,11 @@ def comparison_row(
         "unit": costs.unit,
         "largest_gap": float(np.abs(costs.sums() - costs.episodic_cost).max()),
         "seconds": seconds,
-        "epochs": info_figure(costs.info, "epochs"),
+        "epochs": costs.figure("epochs"),
         **localise(costs, labels, risk, window),
-        **{name: info_figure(costs.info, name) for name in QUALITY},
+        **{name: costs.figure(name) for name in QUALITY},
         "mean_spread": costs.info.get("ensemble", {}).get("mean_spread"),
     }
-
-
-def info_figure(info: dict[str, Any], name: str) -> float | None:
-    """A figure that a fit tells of itself, the mean over channels where there are several; None if it is not told."""
-    parts = list(info["by_channel"].values()) if "by_channel" in info else [info]
-    told = [part[name] for part in parts if part.get(name) is not None]
-    return float(np.mean(told)) if told else None
 
 
 def over_seeds(variant: Variant, rows: Sequence[Row]) -> VariantResult:
@@ -273,7 +266,7 @@ def _write(
     meanings = {**describe_columns(), **MEANINGS}
     if step_seconds is None:
         meanings["last_moments"] = f"share of the positive cost in the last {window} steps"
-    results = [over_seeds(variant, rows) for variant in variants]
+    results = results_of(facts)
     page = write_comparison(
         ComparisonInput(
             task=episodes.task,

@@ -59,7 +59,8 @@ def _numbers(record: Any) -> dict[str, Any]:
         reasons = {"stopped_by_channel": why} if why else {}
         return {"episodes": len(record), "stopped": int(record.stopped.sum()), **reasons}
     if isinstance(record, StepCosts):
-        figures = {k: v for k, v in record.info.items() if isinstance(v, int | float)}
+        told = record.info["by_channel"][record.channels[0]] if "by_channel" in record.info else record.info
+        figures = {k: record.figure(k) for k, v in told.items() if isinstance(v, int | float)}
         unit = {} if record.unit == "cost" else {"unit": record.unit}
         facts = {"method": record.method, "return_equivalent": record.return_equivalent, **unit}
         return {**facts, **named_channels(record.channels), **figures}
@@ -70,7 +71,7 @@ def _numbers(record: Any) -> dict[str, Any]:
             "episodes": len(record),
             "violation_rate": record.violation_rate,
             "violation_interval": list(clopper_pearson(int(record.violated.sum()), len(record))),
-            **{name: record.info[name] for name in ("channel_violation_rate",) if name in record.info},
+            **{name: value for name, value in record.info.items() if name.startswith("channel_")},
             "mean_return": record.mean_return,
             "mean_return_until_stop": record.mean_return_until_stop,
         }

@@ -39,9 +39,10 @@ def check_config(config: RunConfig) -> None:
     from rci.data.options import build
     from rci.labeling import NOISES
     from rci.learning import behaviour, parse_options
-    from rci.learning.budget import limits, parse_budget
+    from rci.learning.budget import allowed_sum, limits, parse_budget
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
+    from rci.redistribution.base import made
     from rci.tasks import get
 
     trained = needs_demonstrators(config.task, config.collect.recipe)
@@ -52,7 +53,14 @@ def check_config(config: RunConfig) -> None:
         if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
             raise unknown_name("method of the comparison", method, names)
         options = redistributor_settings(config, method)
-        parse_redistributor(options.pop("method"), options)
+        name = options.pop("method")
+        settings = parse_redistributor(name, options)
+        unit = made(REDISTRIBUTORS[name].make, settings.config).unit
+        if method != "reward-only":
+            for budget in config.compare.budgets:
+                for limit in limits(parse_budget(budget), tuple(get(config.task).channels)):
+                    if not isinstance(limit, str):
+                        allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     learner = dict(config.learn)
     parse_options(learner.pop("method"), learner)
     build(behaviour.Config, config.behaviour, "behaviour")

@@ -21,7 +21,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.run.config import load_config
-from rci.run.engine import run_jobs
+from rci.run.engine import prepare_process, run_jobs
 from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, prepare_folder, write_json
 from rci.run.progress import show_progress
@@ -36,6 +36,8 @@ def scored_behaviours(task: str) -> tuple[str, ...]:
     from rci.tasks import get
 
     recipes = get(task).recipes
+    if get(task).channels:
+        raise RciError(f"the task {task!r} has several kinds of danger; the study is about one at a time.")
     if "random" not in recipes or "ppo" not in recipes:
         raise RciError(
             f"the task {task!r} has no recipes 'random' and 'ppo', between which behaviour shifts."
@@ -113,20 +115,23 @@ def study(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
 ) -> None:
     """Models that saw random actions only, asked about PPO: does their spread tell that they are wrong?"""
-    rows = read_rows(out)
+    rows, wanted = read_rows(out), scored_behaviours(task)
+    if figure is not None and not figure.parent.is_dir():
+        raise RciError(f"there is no folder {figure.parent} to write {figure.name} to.")
+    if any(row["task"] == task and row["episodes"] != episodes for row in rows):
+        raise RciError(f"{out} has rows of {task!r} with another number of episodes; choose another file.")
+    there = {(row["task"], row["seed"]) for row in rows}
+    missing = [seed for seed in range(seeds) if (task, seed) not in there]
     prepare_folder(work)
     with alone_in(work), show_progress() as report:
-        for seed in range(seeds):
-            wanted = scored_behaviours(task)
-            kept = [
-                row for row in rows if (row["task"], row["seed"], row["episodes"]) == (task, seed, episodes)
-            ]
-            if len(kept) == len(wanted):
-                continue
+        for seed in missing:
             run_jobs(plan(task, seed, episodes, work), workers, report)
-            new = [found_row(task, recipe, seed, work) for recipe in wanted]
-            rows = [row for row in rows if (row["task"], row["seed"]) != (task, seed)] + new
+        if missing:
+            prepare_process()  # scores come from one core, as everything does
+        for seed in missing:
+            rows += [found_row(task, recipe, seed, work) for recipe in wanted]
             write_json(out, rows)
+    typer.echo(shift_table(rows))
     typer.echo(out)
     if figure is not None:
         from rci.reporting.shift_figures import shift_picture

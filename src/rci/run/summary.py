@@ -267,7 +267,11 @@ def result_rows(config: RunConfig, scores: dict[Entry, Scores]) -> list[dict[str
             "mean_return": score.mean_return,
             "mean_return_until_stop": score.mean_return_until_stop,
             "return_norm": float(norm),
-            **{name: score.info[name] for name in ("channel_violation_rate",) if name in score.info},
+            **{
+                name: score.info[name]
+                for name in ("channel_violation_rate", "channel_any_rate")
+                if name in score.info
+            },
         }
         for (entry, score), norm in zip(scores.items(), normalised)
     ]
