@@ -96,7 +96,9 @@ def test_bad_channels(logged):
             channels=CHANNELS,
             spread=-costs.cost,
         )
-    with pytest.raises(RciError, match="unit of step costs must be one of cost, log-survival, score, got 'dB'"):
+    with pytest.raises(
+        RciError, match="unit of step costs must be one of cost, log-survival, score, got 'dB'"
+    ):
         StepCosts(
             costs.cost, costs.lengths, labels.cost, True, "x", labels.hash, channels=CHANNELS, unit="dB"
         )
