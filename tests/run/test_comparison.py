@@ -337,7 +337,7 @@ def test_an_ensemble_in_processes_is_that_of_one_process(logged):
 
 def test_pessimism_needs_members_that_disagree(point_episodes, point_labels):
     costs = redistribute(point_episodes, point_labels, epochs=1, hidden=4)
-    with pytest.raises(RciError, match="pessimism needs members"):
+    with pytest.raises(RciError, match="pessimism needs models that disagree"):
         transfer(costs, point_episodes, point_labels, 1.0)
     with pytest.raises(RciError, match="pessimism must be a number"):
         transfer(costs, point_episodes, point_labels, "much")
