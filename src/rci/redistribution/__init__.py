@@ -104,6 +104,9 @@ def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: fl
             f"the models know the channels {list(costs.channels)}, but these labels have {list(labels.channels)}."
         )
     redistributor, states = restore_states(REDISTRIBUTORS[model.method], model, episodes)
+    build(
+        Ensemble, {"members": max(2, len(states)), "pessimism": pessimism}, "transfer"
+    )  # a number from 0 on
     if pessimism and len(states) == 1:
         raise RciError("pessimism needs models that disagree, and these costs are of a single one.")
     rule = build(Conservation, costs.info["conservation"], "conservation")
