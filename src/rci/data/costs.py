@@ -83,6 +83,11 @@ class StepCosts(Record):
         """The sum of step costs of each episode, in each channel."""
         return np.add.reduceat(self.cost, self.step_offset[:-1])
 
+    @cached_property
+    def total(self) -> Array:
+        """The step costs with all channels added up: [steps]."""
+        return self.cost if self.cost.ndim == 1 else np.asarray(self.cost.sum(axis=-1))
+
     def per_episode(self) -> list[Array]:
         """The step costs of each episode, truncated at the stop: [T], or [T, K] with channels."""
         return np.split(self.cost, self.step_offset[1:-1])

@@ -29,8 +29,9 @@ def localise(
     costs.check_parent(labels)
     if not labels.stopped.any():
         raise RciError("no episode was stopped, so there is no danger to point at.")
-    total = costs.cost.reshape(len(costs.cost), -1).sum(axis=1)
-    cost = [c for c, stopped in zip(np.split(total, costs.step_offset[1:-1]), labels.stopped) if stopped]
+    cost = [
+        c for c, stopped in zip(np.split(costs.total, costs.step_offset[1:-1]), labels.stopped) if stopped
+    ]
     figures: dict[str, float | None] = {
         "time_correlation": float(np.mean([rank_correlation(c, np.arange(len(c))) for c in cost])),
         "last_moments": float(np.mean([mass_share(c, slice(-window, None)) for c in cost])),

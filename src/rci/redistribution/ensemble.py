@@ -16,6 +16,7 @@ from rci.data.errors import RciError
 from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.data.types import SavedModel, StepCosts
+from rci.nets.keys import derived_seed
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,7 @@ class Ensemble:
 
 def member_seed(seed: int, member: int) -> int:
     """The seed of a member; the first one is what a single model would have been."""
-    if member == 0:
-        return seed
-    return int(np.random.SeedSequence(seed, spawn_key=(member,)).generate_state(1)[0] >> 1)
+    return seed if member == 0 else derived_seed(seed, member)
 
 
 def mean_and_spread(costs: Array) -> tuple[Array, Array]:

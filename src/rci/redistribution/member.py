@@ -14,7 +14,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
 from rci.nets.arrays import from_arrays, to_arrays
-from rci.nets.keys import stage_key
+from rci.nets.keys import derived_seed, stage_key
 from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation, conserve, difference
 from rci.redistribution.distil import Distillation, distil
@@ -81,9 +81,7 @@ def fit_member(
 
 def channel_seed(seed: int, channel: int) -> int:
     """The seed of a channel; the first one is what a single channel would have had."""
-    if channel == 0:
-        return seed
-    return int(np.random.SeedSequence(seed, spawn_key=(0, channel)).generate_state(1)[0] >> 1)
+    return seed if channel == 0 else derived_seed(seed, 0, channel)
 
 
 def assemble(

@@ -160,7 +160,7 @@ def reliability_lines(tables: Mapping[str, Array], style: Mapping[str, Look]) ->
 def episodes_of(costs: StepCosts, episodes: Sequence[int]) -> list[Array]:
     """The step costs of some episodes, channels added up: [T] each."""
     offset = costs.step_offset
-    return [costs.cost[offset[i] : offset[i + 1]].reshape(costs.lengths[i], -1).sum(axis=1) for i in episodes]
+    return [costs.total[offset[i] : offset[i + 1]] for i in episodes]
 
 
 def _row_of_bars(panels: Sequence[Axes], name: str, costs: Sequence[Array], color: str, ink: str) -> None:

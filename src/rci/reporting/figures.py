@@ -201,10 +201,7 @@ def film_pictures(report: ReportInput) -> list[Picture]:
         redistribution_figures.sampled_episodes(report.labels),
     )
     names = [name for name in method_looks(report) if name in report.costs]
-    costs = {
-        name: [redistribution_figures.over_channels(cost) for cost in report.costs[name].per_episode()]
-        for name in names
-    }
+    costs = {name: np.split(report.costs[name].total, report.costs[name].step_offset[1:-1]) for name in names}
     limit = film_figures.cost_limit([costs[name][episode] for name in names for episode in picked])
     pictures = []
     for place, episode in enumerate(picked, start=1):

@@ -39,11 +39,6 @@ def sampled_episodes(labels: Labels) -> list[int]:
     return list(dict.fromkeys(picked))
 
 
-def over_channels(cost: Array) -> Array:
-    """Step costs [steps], or with channels [steps, K] their sum."""
-    return cost if cost.ndim == 1 else np.asarray(cost.sum(axis=-1))
-
-
 def redistributed_episode(
     report: ReportInput, episode: int, method: str | None, danger: float = 0.0
 ) -> Figure:
@@ -65,7 +60,7 @@ def redistributed_episode(
     draw_costs(panels[0], np.append(np.zeros(steps - 1), labels.channel_cost[episode].sum()), INK)
     panels[0].set_ylabel("sparse cost")
     if method is not None:
-        look, cost = method_looks(report)[method], over_channels(report.costs[method].cost[kept])
+        look, cost = method_looks(report)[method], report.costs[method].total[kept]
         draw_costs(panels[1], cost, look.color)
         panels[1].set_ylabel("step cost")
         if report.risk is not None:

@@ -14,6 +14,7 @@ import typer
 
 from rci import __version__
 from rci.data.errors import RciError
+from rci.run.command import run_command
 
 INTERRUPTED = 130
 
@@ -520,10 +521,7 @@ def _print_json(value: Any) -> None:
 def main() -> None:
     """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C."""
     try:
-        app()
-    except RciError as error:
-        typer.echo(f"rci: {error}", err=True)
-        sys.exit(2)
+        run_command(app, "rci")
     except SystemExit as end:
         if end.code == INTERRUPTED:
             typer.echo(

@@ -49,6 +49,9 @@ def check_config(config: RunConfig) -> None:
     build(ppo.Config, config.ppo, "ppo")
     if config.label.noise not in (*NOISES, "clean"):
         raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
+    budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
+    own = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
+    numbers = [limit for limit in own if not isinstance(limit, str)]
     for method in config.compare.methods:
         if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
             raise unknown_name("method of the comparison", method, names)
@@ -56,17 +59,11 @@ def check_config(config: RunConfig) -> None:
         name = options.pop("method")
         settings = parse_redistributor(name, options)
         unit = made(REDISTRIBUTORS[name].make, settings.config).unit
-        if method != "reward-only":
-            for budget in config.compare.budgets:
-                for limit in limits(parse_budget(budget), tuple(get(config.task).channels)):
-                    if not isinstance(limit, str):
-                        allowed_sum(limit, unit)  # refuses a number for costs that are no costs
+        for limit in numbers if method != "reward-only" else ():
+            allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     learner = dict(config.learn)
     parse_options(learner.pop("method"), learner)
     build(behaviour.Config, config.behaviour, "behaviour")
-    budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
-    for budget in budgets:
-        limits(budget, tuple(get(config.task).channels))
     for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
         if not values:
             raise RciError(f"compare.{name} is empty: there is nothing to compare.")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -31,6 +30,7 @@ from rci.data.errors import RciError
 from rci.data.options import build
 from rci.data.record import Array
 from rci.data.store import write_file
+from rci.run.command import run_command
 from rci.run.config import load_config
 from rci.run.engine import available_cores, prepare_process
 from rci.tasks import TASKS
@@ -319,11 +319,7 @@ def study(
 
 def main() -> None:
     """Run the study: exit code 2 and one sentence for a user's mistake."""
-    try:
-        app()
-    except RciError as error:
-        typer.echo(f"placement: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "placement")
 
 
 def _in_order(found: dict[str, Row], names: Sequence[str]) -> list[Row]:

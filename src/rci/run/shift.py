@@ -10,7 +10,6 @@ python -m rci.run.shift point --work runs/shift-point --out results/shift.json -
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +19,7 @@ import typer
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import write_file
+from rci.run.command import run_command
 from rci.run.config import load_config
 from rci.run.engine import prepare_process, run_jobs
 from rci.run.jobs import Job
@@ -188,11 +188,7 @@ def shift_table(rows: Sequence[Row]) -> str:
 
 def main() -> None:
     """Run the study: exit code 2 and one sentence for a user's mistake."""
-    try:
-        app()
-    except RciError as error:
-        typer.echo(f"shift: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "shift")
 
 
 if __name__ == "__main__":
