@@ -44,6 +44,25 @@ class Behaviour(Fitted):
     """A fitted model of the behaviour that recorded the data, shared by every learner that needs one."""
 
     kind: ClassVar[str] = "behaviour"
+    proposal: Array | None = (
+        None  # [observations, P, a]: actions it might take at each, in the networks' own scale
+    )
+
+    def arrays(self) -> dict[str, Array]:
+        own = {} if self.proposal is None else {"proposal": self.proposal}
+        return {**self.model.arrays, **own}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Behaviour:
+        weights = {name: array for name, array in arrays.items() if name != "proposal"}
+        return cls(SavedModel(meta["method"], meta["config"], weights), meta["info"], arrays.get("proposal"))
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint(Fitted):
+    """A training that was interrupted: the learner's whole state after `info["update"]` updates."""
+
+    kind: ClassVar[str] = "checkpoint"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +83,24 @@ class Demonstrators(Fitted):
 class Policy(Fitted):
     """A trained policy as plain data, plus the function that the learner's file makes of it.
 
-    `step(seed, memory, obs) -> (action, memory)` is pure and batched; `act` is the everyday verb.
+    `step(seed, memory, obs) -> (action, memory)` is pure and batched; `act` is the everyday verb. A policy that looks
+    back at its episode keeps that in the memory, which `begin` makes; to the others it is nothing.
     There is no cost argument: a policy can never be fed the true cost at test time.
     """
 
     kind: ClassVar[str] = "policy"
-    memory: Any = ()
+    memory: Any = ()  # of one episode before its first step: nothing, an array, or a tuple or table of them
     step: Callable[[int, Any, Array], tuple[Array, Any]] | None = None
+
+    def begin(self, episodes: int) -> Any:
+        """The memory of so many episodes that are about to begin, for `step`."""
+        return _repeat(self.memory, episodes)
 
     def act(self, obs: ArrayLike, seed: int = 0) -> Array:
         """The action for one observation or a batch of them, [rows, ...]; same seed, same action.
 
-        An observation has the shape that was recorded, or is one row of its features.
+        An observation has the shape that was recorded, or is one row of its features. A policy with a memory takes it
+        for the first one of an episode; to go on from there, use `begin` and `step`.
         """
         obs = np.asarray(obs, np.float32)
         features = int(self.info["obs_size"])
@@ -89,7 +114,8 @@ class Policy(Fitted):
             raise RciError("the observation has a value that is not finite.")
         if self.step is None:
             raise RciError("this policy holds weights only; read it with rci.load to act with it.")
-        action, _ = self.step(seed, self.memory, obs.reshape(-1, features))
+        rows = obs.reshape(-1, features)
+        action, _ = self.step(seed, self.begin(len(rows)), rows)
         return action if batched else action[0]
 
     def save(self, folder: Any) -> None:
@@ -100,3 +126,13 @@ class Policy(Fitted):
 
     def __repr__(self) -> str:
         return f"Policy({self.model.method}, budget {self.info.get('budget')})"
+
+
+def _repeat(memory: Any, count: int) -> Any:
+    """Every array of a memory `count` times, along a new first axis."""
+    if isinstance(memory, dict):
+        return {name: _repeat(part, count) for name, part in memory.items()}
+    if isinstance(memory, tuple):
+        parts = [_repeat(part, count) for part in memory]
+        return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
+    return np.repeat(np.asarray(memory)[None], count, axis=0)

@@ -27,11 +27,22 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, array_digest, content_digest
-from rci.data.types import Behaviour, Demonstrators, Episodes, Labels, Oracle, Policy, Scores, StepCosts
+from rci.data.types import (
+    Behaviour,
+    Checkpoint,
+    Demonstrators,
+    Episodes,
+    Labels,
+    Oracle,
+    Policy,
+    Scores,
+    StepCosts,
+)
 
 FORMAT_VERSION = 1
 KINDS: dict[str, type[Record]] = {
-    cls.kind: cls for cls in (Demonstrators, Episodes, Oracle, Labels, StepCosts, Behaviour, Policy, Scores)
+    cls.kind: cls
+    for cls in (Demonstrators, Episodes, Oracle, Labels, StepCosts, Behaviour, Checkpoint, Policy, Scores)
 }
 ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")

@@ -15,11 +15,12 @@ from rci.data.costs import StepCosts
 from rci.data.episodes import Episode, Episodes, Oracle, first_true
 from rci.data.errors import RciError
 from rci.data.labels import Labels
-from rci.data.models import Behaviour, Demonstrators, Policy, SavedModel
+from rci.data.models import Behaviour, Checkpoint, Demonstrators, Policy, SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
 __all__ = [
     "Behaviour",
+    "Checkpoint",
     "Demonstrators",
     "Episode",
     "Episodes",
@@ -81,6 +82,17 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @property
+    def lengths(self) -> Array:
+        """Kept transitions of each episode."""
+        return np.diff(np.flatnonzero(self.last), prepend=-1)
+
+    @property
+    def seen(self) -> Array:
+        """Rows of the observations that a kept transition begins or ends with, in their order."""
+        counts = self.lengths + 1
+        return np.arange(counts.sum()) + np.repeat(self.initial - (np.cumsum(counts) - counts), counts)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,7 @@ def _record(policy: Policy, task: str, seeds: list[int], **task_config: Any) -> 
         raise RciError(
             f"the policy was trained on {policy.info['obs_size']} features, but {task!r} has {features}."
         )
-    memory = policy.memory
+    memory = policy.begin(len(seeds))
 
     def act(obs: Array) -> Array:
         nonlocal memory

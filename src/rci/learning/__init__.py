@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,9 +25,10 @@ from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning import bcq_lagrangian
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
-from rci.learning.behaviour import fit_behaviour, restore_behaviour, template
-from rci.learning.budget import Budget, Limit, limits, parse_budget, threshold
-from rci.learning.dataset import Dataset, to_device
+from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
+from rci.learning.budget import Budget, Limit, kept_budget, limits, parse_budget, threshold
+from rci.learning.checkpoint import Keeper
+from rci.learning.dataset import Dataset, measure_scaling, to_device
 from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
 
@@ -37,12 +41,13 @@ __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_poli
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long to train."""
+    """How long to train, and how often to keep a checkpoint where there is a folder for one."""
 
     updates: int = 10_000
+    checkpoint_every: int = 5_000
 
     def __post_init__(self) -> None:
-        require_positive(self, "updates")
+        require_positive(self, "updates", "checkpoint_every")
 
 
 def learn(
@@ -54,6 +59,7 @@ def learn(
     seed: int = 0,
     behaviour: Behaviour | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    checkpoint: str | Path | None = None,
     **options: Any,
 ) -> Policy:
     """A policy for `budget`: the allowed probability of a violation, `inf`, or a percentile such as "P30".
@@ -61,8 +67,11 @@ def learn(
     With several channels of cost it holds for each of them, or is by channel: {"proximity": 0.05, "road": "P20"}, also
     written "proximity=0.05,road=P20".
 
-    behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given.
-    options: settings of the method (see its Config and Hyper) and `updates`.
+    behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given and the
+    method uses one.
+    checkpoint: a folder where the training is kept every `checkpoint_every` updates until it is over. If the process
+    dies, the same call goes on from there and ends in the same policy, bit for bit.
+    options: settings of the method (see its Config and Hyper), `updates` and `checkpoint_every`.
     """
     expect(Episodes, episodes=episodes)
     expect(Labels, labels=labels)
@@ -70,6 +79,9 @@ def learn(
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
     own = limits(budget, costs.channels)
+    entry = LEARNERS[method]
+    if not entry.constrained and any(limit != math.inf for limit in own):
+        raise RciError(f"{method!r} knows no budget, so {budget} would be ignored; learn with budget inf.")
     if costs.channels and costs.channels != labels.channels:
         raise RciError(
             f"the step costs have the channels {', '.join(costs.channels)}, but the labels have "
@@ -82,21 +94,29 @@ def learn(
         )
     transitions = Transitions.build(episodes, labels, costs)
     _refuse_one_sided(labels, own, costs.channels)
-    if behaviour is None:
-        behaviour = fit_behaviour(episodes, labels, seed)
-    if behaviour.info["labels_hash"] != labels.hash:
-        raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
     hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
-    frozen = restore_behaviour(behaviour)
-    data = to_device(transitions, frozen.scaling)
-    entry = LEARNERS[method]
+    if not entry.proposes:
+        model_config, proposal = None, None
+        frozen = FrozenBehaviour(None, measure_scaling(transitions))
+    else:
+        if behaviour is None:
+            behaviour = fit_behaviour(episodes, labels, seed)
+        if behaviour.info["labels_hash"] != labels.hash:
+            raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
+        model_config, proposal = behaviour.model.config, behaviour.proposal
+        frozen = restore_behaviour(behaviour)
+        _refuse_few_proposals(proposal, config)
+    data = to_device(transitions, frozen.scaling, kept_budget(budget, costs, hyper.discount), proposal)
+    keeper = None
+    if checkpoint is not None:
+        parents = [costs.hash, behaviour.hash if entry.proposes and behaviour is not None else None]
+        made_from = [method, asdict(config), [np.asarray(value).tolist() for value in hyper], seed, parents]
+        training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
+        keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
     state, history = train(
-        entry.make, config, hyper, data, frozen, schedule.updates, seed, progress, costs.channels
+        entry.make, config, hyper, data, frozen, schedule.updates, seed, progress, costs.channels, keeper
     )
     actor = entry.make(config).policy(state, frozen, hyper)
-    _, predict = _compiled(method, config)
-    expected_return, expected_cost = predict(actor, data.obs[data.initial])
-    names = [f"multiplier {channel}" for channel in costs.channels] or ["multiplier"]
     info = {
         "budget": str(budget),
         "threshold": _told([str(float(number)) for number in hyper.threshold], costs.channels),
@@ -107,24 +127,35 @@ def learn(
         "costs_hash": costs.hash,
         "seed": seed,
         "updates": schedule.updates,
-        "multiplier": _told([history[-1][name] for name in names], costs.channels),
-        "predicted_return": float(expected_return.mean()),
-        "predicted_cost": _told(expected_cost.mean(axis=0).tolist(), costs.channels),
         "history": history,
         **named_channels(costs.channels),
     }
+    multipliers = [value for name, value in history[-1].items() if name.startswith("multiplier")]
+    if multipliers:
+        info["multiplier"] = _told(multipliers, costs.channels)
+    _, predict = _compiled(method, config)
+    if predict is not None:
+        expected_return, expected_cost = predict(actor, data.obs[data.initial])
+        info["predicted_return"] = float(expected_return.mean())
+        info["predicted_cost"] = _told(expected_cost.mean(axis=0).tolist(), costs.channels)
     settings = {
         "config": asdict(config),
-        "behaviour": behaviour.model.config,
+        "behaviour": model_config or {"obs_size": info["obs_size"], "action_size": info["action_size"]},
         "channels": data.cost.shape[-1],
     }
-    return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+    policy = restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+    if keeper is not None:
+        keeper.forget()
+    return policy
 
 
 def restore_policy(policy: Policy) -> Policy:
     """Give a policy that holds weights only its function back."""
     config, actor = _restore_actor(policy)
-    return replace(policy, step=_step(policy.model.method, config, actor))
+    memory = LEARNERS[policy.model.method].make(config).memory(actor)
+    return replace(
+        policy, memory=jax.tree.map(np.asarray, memory), step=_step(policy.model.method, config, actor)
+    )
 
 
 def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
@@ -143,6 +174,10 @@ def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
         raise RciError("the observations have a value that is not finite.")
     config, actor = _restore_actor(policy)
     _, predict = _compiled(policy.model.method, config)
+    if predict is None:
+        raise RciError(
+            f"{policy.model.method!r} has no critics, so it expects nothing; see rci.judge for what logs say of it."
+        )
     shape = obs.shape[: obs.ndim - own]
     answers = predict(actor, actor.behaviour.scaling.obs(jnp.asarray(obs.reshape(-1, features))))
     expected_return, expected_cost = (np.asarray(answer) for answer in answers)
@@ -182,6 +217,16 @@ def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[st
             )
 
 
+def _refuse_few_proposals(proposal: Array | None, config: Any) -> None:
+    """A learner that picks more candidates than there are would see some of them twice."""
+    asked = getattr(config, "candidates", 1)
+    if proposal is not None and proposal.shape[1] < asked:
+        raise RciError(
+            f"the behaviour model keeps {proposal.shape[1]} proposals for each observation, but candidates is {asked}; "
+            "fit it with more of them (behaviour.proposals), or with 0, to decode new ones in every update."
+        )
+
+
 def _entry(method: str) -> Method:
     if method not in LEARNERS:
         raise unknown_name("learner", method, LEARNERS)
@@ -195,7 +240,8 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     config = entry.config(**settings["config"])
     learner = entry.make(config)
     vae = dict(settings["behaviour"])
-    behaviour = template(vae.pop("obs_size"), vae.pop("action_size"), BehaviourConfig(**vae))
+    sizes = vae.pop("obs_size"), vae.pop("action_size")
+    behaviour = template(*sizes, BehaviourConfig(**vae) if entry.proposes else None)
     channels = settings.get("channels", 1)
     hyper = entry.hyper(threshold=np.zeros(channels, np.float32))
     blank = jax.eval_shape(partial(_blank_actor, learner, hyper, channels), behaviour)
@@ -203,6 +249,8 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     if "channels" not in settings:  # saved before costs had an axis for channels
         names = {"multiplier", "hyper.threshold"} & set(arrays)
         arrays = {**arrays, **{name: np.reshape(arrays[name], 1) for name in names}}
+    # Saved before rewards had a unit: they were learned as they came.
+    arrays = {"behaviour.scaling.reward_unit": np.ones((), np.float32), **arrays}
     return config, from_arrays(blank, arrays)
 
 
@@ -216,34 +264,56 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
     obs = jnp.stack([behaviour.scaling.obs.mean] * 2)
     action, number, row = behaviour.scaling.action_centre[None], jnp.zeros(1), jnp.zeros(1, jnp.int32)
     cost = jnp.zeros((1, channels))
-    data = Dataset(obs, row, action, number, cost, number, number, number, number, row)
+    data = Dataset(
+        obs=obs,
+        row=row,
+        action=action,
+        reward=number,
+        cost=cost,
+        terminated=number,
+        truncated=number,
+        stopped=number,
+        last=number,
+        initial=row,
+        step=row,
+        reward_to_go=number,
+        cost_to_go=cost,
+        within=number,
+    )
     init_key, batch_key = jax.random.split(jax.random.key(0))
     batch = learner.sample(batch_key, data, behaviour)
     return learner.policy(learner.init(init_key, batch, hyper), behaviour, hyper)
 
 
 def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
-    """The policy as a pure function of numpy arrays. It has no memory: what comes in goes out."""
+    """The policy as a pure function of numpy arrays."""
     act, _ = _compiled(method, config)
 
     def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
-        return np.asarray(act(seed, actor, obs)), memory
+        action, memory = act(seed, actor, memory, obs)
+        return np.asarray(action), memory
 
     return step
 
 
 @lru_cache(maxsize=8)
-def _compiled(method: str, config: Any) -> tuple[Callable, Callable]:
-    """Acting and predicting, compiled once for all policies of a kind."""
+def _compiled(method: str, config: Any) -> tuple[Callable, Callable | None]:
+    """Acting and predicting, compiled once for all policies of a kind; not all predict."""
     learner = LEARNERS[method].make(config)
 
     @jax.jit
-    def act(seed: int, actor: Any, obs: jax.Array) -> jax.Array:
+    def act(seed: int, actor: Any, memory: Any, obs: jax.Array) -> tuple[jax.Array, Any]:
         scaling = actor.behaviour.scaling
-        return scaling.decode_action(learner.act(jax.random.key(seed), actor, scaling.obs(obs)))
+        action, memory = learner.act(jax.random.key(seed), actor, memory, scaling.obs(obs))
+        return scaling.decode_action(action), memory
+
+    expects = learner.predict
+    if expects is None:
+        return act, None
 
     @jax.jit
     def predict(actor: Any, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return learner.predict(jax.random.key(0), actor, obs)
+        expected_return, expected_cost = expects(jax.random.key(0), actor, obs)
+        return expected_return * actor.behaviour.scaling.reward_unit, expected_cost
 
     return act, predict

@@ -17,8 +17,10 @@ class Learner(NamedTuple):
     sample(key, data, behaviour) -> batch;  init(key, batch, hyper) -> state
     update(key, state, batch, hyper) -> (state, info)
     policy(state, behaviour, hyper) -> everything that acting needs, as a pytree of arrays
-    act(key, policy, obs) -> action, both in the networks' own scale: [B, d] -> [B, a]
-    predict(key, policy, obs) -> expected remaining (return [B], cost [B, K]) from each state under the policy
+    act(key, policy, memory, obs) -> (action, memory): [B, d] -> [B, a], both in the networks' own scale
+    predict(key, policy, obs) -> expected remaining (return [B], cost [B, K]) from each state under the policy, rewards
+        in the networks' own scale; None where a method expects nothing
+    memory(policy) -> what one episode remembers before its first step; in `act` it has an axis B in front
 
     Costs have one column for each of K channels, and so do thresholds and multipliers: [K]. State holds everything
     that changes, the multiplier included; info is everything diagnostic, one number or one per channel each.
@@ -28,13 +30,18 @@ class Learner(NamedTuple):
     init: Callable[[jax.Array, Any, Any], Any]
     update: Callable[[jax.Array, Any, Any, Any], tuple[Any, Any]]
     policy: Callable[[Any, FrozenBehaviour, Any], Any]
-    act: Callable[[jax.Array, Any, jax.Array], jax.Array]
-    predict: Callable[[jax.Array, Any, jax.Array], tuple[jax.Array, jax.Array]]
+    act: Callable[[jax.Array, Any, Any, jax.Array], tuple[jax.Array, Any]]
+    predict: Callable[[jax.Array, Any, jax.Array], tuple[jax.Array, jax.Array]] | None = None
+    memory: Callable[[Any], Any] = lambda policy: ()
 
 
 class Method(NamedTuple):
-    """A registered learner: how to make it, and which settings it takes."""
+    """A registered learner: how to make it, which settings it takes, and what it needs and can do."""
 
     make: Callable[[Any], Learner]
     config: type
     hyper: type
+    proposes: bool = (
+        True  # whether it uses the behaviour model; otherwise only its scaling, and none is fitted
+    )
+    constrained: bool = True  # whether a budget means anything to it

@@ -34,7 +34,7 @@ import optax
 
 from rci.data.options import require_positive
 from rci.learning.base import Learner
-from rci.learning.behaviour import FrozenBehaviour
+from rci.learning.behaviour import FrozenBehaviour, propose
 from rci.learning.budget import update_multiplier
 from rci.learning.dataset import Batch, Dataset
 from rci.learning.losses import (
@@ -172,11 +172,10 @@ def make(config: Config) -> Learner:
         now = 1 if config.estimate == "initial" else config.candidates  # the actor needs one
         index = jax.random.randint(keys[0], (config.batch_size,), 0, len(data.row))
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
-        obs, next_obs = data.obs[data.row[index]], data.obs[data.row[index] + 1]
-        initial_obs = data.obs[data.initial[start]]
+        row, first = data.row[index], data.initial[start]
         return Batch(
-            obs=obs,
-            next_obs=next_obs,
+            obs=data.obs[row],
+            next_obs=data.obs[row + 1],
             action=data.action[index],
             reward=data.reward[index],
             cost=data.cost[index],
@@ -184,10 +183,10 @@ def make(config: Config) -> Learner:
             truncated=data.truncated[index],
             stopped=data.stopped[index],
             last=data.last[index],
-            candidate=behaviour.candidates(keys[2], obs, now),
-            next_candidate=behaviour.candidates(keys[3], next_obs, config.candidates),
-            initial_obs=initial_obs,
-            initial_candidate=behaviour.candidates(keys[4], initial_obs, config.candidates),
+            candidate=propose(keys[2], data, behaviour, row, now),
+            next_candidate=propose(keys[3], data, behaviour, row + 1, config.candidates),
+            initial_obs=data.obs[first],
+            initial_candidate=propose(keys[4], data, behaviour, first, config.candidates),
         )
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
@@ -265,9 +264,9 @@ def make(config: Config) -> Learner:
         action = nudge(policy.networks.actor, obs, candidate, policy.hyper.nudge)
         return action, judge(policy.networks, obs, action, policy.multiplier, policy.hyper)
 
-    def act(key: jax.Array, policy: Actor, obs: jax.Array) -> jax.Array:
+    def act(key: jax.Array, policy: Actor, memory: Any, obs: jax.Array) -> tuple[jax.Array, Any]:
         action, seen = consider(key, policy, obs)
-        return best_of(seen.value, action)[0]
+        return best_of(seen.value, action)[0], memory
 
     def predict(key: jax.Array, policy: Actor, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         _, seen = consider(key, policy, obs)

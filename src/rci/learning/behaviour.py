@@ -1,7 +1,8 @@
 """A model of the behaviour that recorded the data: a conditional variational auto-encoder of actions.
 
 Fujimoto et al. 2019, Section 5. It depends on no cost, budget or seed of a learner, so it is trained once per
-dataset and shared by all of them.
+dataset and shared by all of them. So are its proposals: the actions that it might take at each recorded observation
+are decoded once and kept with it, and an update only picks some of them.
 
 Deviates: trained beforehand and frozen, instead of alongside the critics.
 """
@@ -23,6 +24,7 @@ from rci.data.errors import RciError
 from rci.data.labels import by_channel
 from rci.data.models import Behaviour, SavedModel
 from rci.data.options import require_positive
+from rci.data.record import Array
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.dataset import Dataset, Scaling, measure_scaling, to_device
 from rci.learning.losses import gaussian_kl
@@ -32,6 +34,7 @@ from rci.nets.keys import stage_key
 
 LOG_DEVIATION_RANGE = (-4.0, 4.0)
 CHUNK = 500  # updates per compiled call
+PIECE = 2048  # observations whose proposals are decoded at once
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,14 @@ class Config:
     learning_rate: float = 1e-3
     kl_weight: float = 0.5
     latent_limit: float = 0.5  # latents are drawn from N(0, 1) and clipped here; less is closer to the data
+    proposals: int = (
+        40  # actions decoded beforehand for each observation; 0 = decode new ones in every update
+    )
 
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "latent_per_action", "batch_size", "updates")
+        if self.proposals < 0:
+            raise RciError(f"proposals must not be negative, got {self.proposals}.")
 
 
 class Vae(eqx.Module):
@@ -75,9 +83,9 @@ class Vae(eqx.Module):
 
 
 class FrozenBehaviour(NamedTuple):
-    """What learners use of the fitted model."""
+    """What learners use of the fitted model; those that propose no actions use its scaling only."""
 
-    vae: Vae
+    vae: Any  # a Vae, or None
     scaling: Scaling
 
     def candidates(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
@@ -87,6 +95,20 @@ class FrozenBehaviour(NamedTuple):
     def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
         """Actions from normal draws: obs [B, d], latent [B, n, l] -> [B, n, a]."""
         return self.vae.decode(obs, jnp.clip(latent, -self.vae.latent_limit, self.vae.latent_limit))
+
+
+def propose(
+    key: jax.Array, data: Dataset, behaviour: FrozenBehaviour, rows: jax.Array, count: int
+) -> jax.Array:
+    """Actions that the behaviour might take at the observations `rows` of the data: [B] -> [B, count, a].
+
+    Of those decoded beforehand a random run of neighbours, from the last one on to the first.
+    """
+    if data.proposal is None:
+        return behaviour.candidates(key, data.obs[rows], count)
+    known = data.proposal.shape[1]
+    first = jax.random.randint(key, (len(rows), 1), 0, known)
+    return data.proposal[rows[:, None], (first + jnp.arange(count)[None]) % known]
 
 
 def vae_loss(vae: Vae, key: jax.Array, obs: jax.Array, action: jax.Array, kl_weight: float) -> jax.Array:
@@ -122,8 +144,11 @@ def fit_behaviour(
             )
         progress((first + count) / config.updates)
     sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1]}
-    model = SavedModel("vae", {**asdict(config), **sizes}, to_arrays(FrozenBehaviour(vae, scaling)))
-    return Behaviour(model, {"labels_hash": labels.hash, "loss": float(loss)})
+    fitted = FrozenBehaviour(vae, scaling)
+    model = SavedModel("vae", {**asdict(config), **sizes}, to_arrays(fitted))
+    info = {"labels_hash": labels.hash, "loss": float(loss)}
+    proposal = _proposals(stage_key(seed, "proposals"), fitted, data.obs, config.proposals)
+    return Behaviour(model, info, proposal)
 
 
 def restore_behaviour(behaviour: Behaviour) -> FrozenBehaviour:
@@ -133,16 +158,32 @@ def restore_behaviour(behaviour: Behaviour) -> FrozenBehaviour:
     return from_arrays(template(*sizes, Config(**settings)), behaviour.model.arrays)
 
 
-def template(obs_size: int, action_size: int, config: Config) -> Any:
-    """The shapes of a fitted model, without its numbers."""
+def template(obs_size: int, action_size: int, config: Config | None) -> Any:
+    """The shapes of a fitted model, without its numbers; of the scaling alone without a config."""
 
     def blank() -> FrozenBehaviour:
         scaling = Scaling(
-            Normaliser(jnp.zeros(obs_size), jnp.ones(obs_size)), jnp.zeros(action_size), jnp.ones(action_size)
+            Normaliser(jnp.zeros(obs_size), jnp.ones(obs_size)),
+            jnp.zeros(action_size),
+            jnp.ones(action_size),
+            jnp.ones(()),
         )
-        return FrozenBehaviour(Vae(jax.random.key(0), obs_size, action_size, config), scaling)
+        vae = None if config is None else Vae(jax.random.key(0), obs_size, action_size, config)
+        return FrozenBehaviour(vae, scaling)
 
     return jax.eval_shape(blank)
+
+
+def _proposals(key: jax.Array, behaviour: FrozenBehaviour, obs: jax.Array, count: int) -> Array | None:
+    """Decoded in pieces, so that the layers in between never stand in memory for all observations."""
+    if not count:
+        return None
+    decode = jax.jit(lambda key, obs: behaviour.candidates(key, obs, count))
+    pieces = [
+        np.asarray(decode(jax.random.fold_in(key, first), obs[first : first + PIECE]))
+        for first in range(0, len(obs), PIECE)
+    ]
+    return np.concatenate(pieces)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

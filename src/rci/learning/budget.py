@@ -21,6 +21,7 @@ from rci.data.record import Array
 from rci.data.types import StepCosts
 from rci.learning.losses import Number
 
+ROUNDING = 1e-6  # conserved costs sum to the label within this
 Limit = float | str  # 0.05, inf, or a percentile such as "P30"
 Budget = (
     Limit | Mapping[str, Limit]
@@ -149,6 +150,24 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
         whole = cost_discount == 1.0 or math.isinf(bound) or mean == 0.0
         thresholds.append(bound if whole else bound * float(seen[:, k].mean()) / mean)
     return np.array(thresholds)
+
+
+def kept_budget(budget: Budget, costs: StepCosts, discount: float) -> Array:
+    """Which recorded episodes kept the budget in every channel: [N]. For those who imitate instead of judging.
+
+    A percentile is compared with the discounted costs that it is a percentile of; a number with the plain sum.
+    """
+    sums = {
+        kind: cost.reshape(len(costs), -1)
+        for kind, cost in (("percentile", discounted_costs(costs, discount)), ("number", costs.sums()))
+    }
+    bound = threshold(budget, costs, discount, 1.0)
+    own = limits(budget, costs.channels)
+    within = [
+        sums["percentile" if isinstance(limit, str) else "number"][:, k] <= bound[k] + ROUNDING
+        for k, limit in enumerate(own)
+    ]
+    return np.all(within, axis=0)
 
 
 def update_multiplier(multiplier: jax.Array, estimate: Number, threshold: Number, rate: Number) -> jax.Array:

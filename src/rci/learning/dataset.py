@@ -19,6 +19,7 @@ class Scaling(NamedTuple):
     obs: Normaliser
     action_centre: jax.Array
     action_reach: jax.Array
+    reward_unit: jax.Array  # []: a reward of this size is 1 to the networks
 
     def encode_action(self, action: jax.Array) -> jax.Array:
         """The range seen in the data becomes [-1, 1]."""
@@ -31,7 +32,11 @@ class Scaling(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Scaled transitions; the next observation of row r is row r + 1."""
+    """Scaled transitions; the next observation of row r is row r + 1.
+
+    Observations after a stop are not among them. What is still to come in the recording, `reward_to_go` and
+    `cost_to_go`, is undiscounted, this transition included.
+    """
 
     obs: jax.Array
     row: jax.Array
@@ -43,6 +48,11 @@ class Dataset(NamedTuple):
     stopped: jax.Array
     last: jax.Array
     initial: jax.Array
+    step: jax.Array  # [rows]: how many transitions of its episode come before it
+    reward_to_go: jax.Array
+    cost_to_go: jax.Array  # [rows, K]
+    within: jax.Array  # 1 where the whole episode kept the budget
+    proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
 
 
 class Batch(NamedTuple):
@@ -77,20 +87,59 @@ def measure_scaling(transitions: Transitions) -> Scaling:
         normaliser(jnp.asarray(obs.mean(0)), jnp.asarray(obs.std(0))),
         jnp.asarray((low + high) / 2),
         jnp.asarray((high - low) / 2),
+        jnp.asarray(_reward_unit(transitions)),
     )
 
 
-def to_device(transitions: Transitions, scaling: Scaling) -> Dataset:
-    """Scale everything once, so that an update only indexes."""
+def to_device(
+    transitions: Transitions, scaling: Scaling, within: Array | None = None, proposal: Array | None = None
+) -> Dataset:
+    """Scale everything once, so that an update only indexes.
+
+    within: which episodes kept the budget, [N]; all if not given. proposal: see Dataset.
+    """
     numbers = {
         name: jnp.asarray(getattr(transitions, name), jnp.float32)
-        for name in ("reward", "terminated", "truncated", "stopped", "last")
+        for name in ("terminated", "truncated", "stopped", "last")
     }
+    reward = np.asarray(transitions.reward, np.float64) / float(scaling.reward_unit)
+    cost = np.asarray(transitions.cost, np.float64).reshape(len(transitions), -1)
+    lengths = transitions.lengths
+    kept = np.ones(len(lengths), bool) if within is None else within
+    step = np.arange(len(transitions)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return Dataset(
-        obs=scaling.obs(jnp.asarray(flat_features(transitions.obs))),
-        row=jnp.asarray(transitions.row, jnp.int32),
+        obs=scaling.obs(jnp.asarray(flat_features(transitions.obs[transitions.seen]))),
+        row=jnp.asarray(np.arange(len(transitions)) + np.repeat(np.arange(len(lengths)), lengths), jnp.int32),
         action=scaling.encode_action(jnp.asarray(flat_features(transitions.action))),
-        cost=jnp.asarray(flat_features(transitions.cost)),
-        initial=jnp.asarray(transitions.initial, jnp.int32),
+        reward=jnp.asarray(reward, jnp.float32),
+        cost=jnp.asarray(cost, jnp.float32),
+        initial=jnp.asarray(np.cumsum(lengths + 1) - (lengths + 1), jnp.int32),
+        step=jnp.asarray(step, jnp.int32),
+        reward_to_go=jnp.asarray(to_go(reward, lengths), jnp.float32),
+        cost_to_go=jnp.asarray(to_go(cost, lengths), jnp.float32),
+        within=jnp.asarray(np.repeat(kept, lengths), jnp.float32),
+        # A memory-mapped array stays where it is: all processes that train on it share its pages.
+        proposal=None if proposal is None else jax.device_put(proposal, may_alias=True),
         **numbers,
     )
+
+
+def to_go(signal: Array, lengths: Array) -> Array:
+    """The sum of a signal [rows] or [rows, K] from each transition to the end of its episode."""
+    before = np.cumsum(signal, axis=0) - signal
+    total = np.add.reduceat(signal, np.cumsum(lengths) - lengths, axis=0)
+    start = before[np.cumsum(lengths) - lengths]
+    return np.repeat(start + total, lengths, axis=0) - before
+
+
+def _reward_unit(transitions: Transitions) -> np.float32:
+    """How much the returns of episodes differ; where they do not, how large they are.
+
+    Prices of a violation, and how fast they move, then mean the same whatever unit a task counts its rewards in.
+    """
+    reward = np.asarray(transitions.reward, np.float64)
+    returns = np.add.reduceat(reward, np.cumsum(transitions.lengths) - transitions.lengths)
+    size = np.abs(returns).mean()
+    spread = returns.std()
+    unit = spread if spread > 1e-6 * size else size
+    return np.float32(unit if unit > 0 else 1.0)
