@@ -8,7 +8,7 @@ import pytest
 from rci.learning import bcq_lagrangian as bcq
 from rci.learning.bcq_lagrangian import Config, Hyper, judge, nudge
 from rci.learning.dataset import Batch, Dataset
-from rci.nets.dense import Mlp, Normaliser, PairMlp
+from rci.nets.dense import Committee, Mlp, Normaliser, PairMlp
 
 SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "initial_batch_size": 4}
 
@@ -34,6 +34,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
         last=flags(),
         candidate=jnp.tanh(normal(rows, candidates, action)),
         next_candidate=jnp.tanh(normal(rows, candidates, action)),
+        cost_candidate=None,
         initial_obs=normal(4, obs),
         initial_candidate=jnp.tanh(normal(4, candidates, action)),
     )
@@ -50,6 +51,16 @@ def test_a_network_of_pairs_is_a_network_of_their_concatenation():
     both = jnp.concatenate([jnp.broadcast_to(obs[:, None], (7, 4, 3)), action], -1)
     assert np.asarray(pair(obs, action)) == pytest.approx(np.asarray(joint(both)), abs=1e-5)
     assert np.asarray(pair(obs, action[:, 0])) == pytest.approx(np.asarray(joint(both[:, 0])), abs=1e-5)
+
+
+def test_a_committee_is_networks_of_pairs_side_by_side():
+    members = [PairMlp(k, 3, 2, (5, 4, 1)) for k in jax.random.split(jax.random.key(0), 3)]
+    committee = Committee(jax.random.key(0), 3, 2, (5, 4, 1), members=3)
+    obs = jax.random.normal(jax.random.key(1), (7, 3))
+    action = jax.random.normal(jax.random.key(2), (7, 4, 2))
+    for answer, member in zip(committee(obs, action), members, strict=True):
+        assert np.asarray(answer) == pytest.approx(np.asarray(member(obs, action)), abs=1e-5)
+    assert committee(obs, action[:, 0])[0].shape == (7, 1)
 
 
 def test_a_constant_feature_is_only_shifted():
@@ -106,8 +117,8 @@ def test_targets_by_hand():
     blank = jax.tree.map(jnp.zeros_like, state.online)
 
     def answer(critic, first, second):
-        for net, value in ((critic.first, first), (critic.second, second)):
-            object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array([value])))
+        for rest, value in zip(critic.rest, (first, second), strict=True):
+            object.__setattr__(rest, "biases", (*rest.biases[:-1], jnp.array([value])))
 
     answer(blank.reward_critic, 2.0, 4.0)
     answer(blank.cost_critic, 0.2, 0.6)
@@ -131,9 +142,9 @@ def answering(learner, batch, hyper, **answers):
     blank = jax.tree.map(jnp.zeros_like, state.online)
     for name, values in answers.items():
         network = getattr(blank, name)
-        nets = (network.first, network.second) if hasattr(network, "first") else (network,)
-        for net, value in zip(nets, values):
-            object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array(value)))
+        nets = network.rest if isinstance(network, Committee) else (network.rest,)
+        for rest, value in zip(nets, values, strict=True):
+            object.__setattr__(rest, "biases", (*rest.biases[:-1], jnp.array(value)))
     return state._replace(online=blank, target=blank)
 
 
@@ -178,16 +189,8 @@ def test_penalised_target_by_hand():
     learner = bcq.make(Config(variant="penalised", **SMALL))
     hyper = Hyper(threshold=0.0, discount=0.5, learning_rate=0.0, target_rate=0.0)
     batch = random_batch()
-    blank = jax.tree.map(jnp.zeros_like, learner.init(jax.random.key(0), batch, hyper).online)
-    for net, value in (
-        (blank.reward_critic.first, 2.0),
-        (blank.reward_critic.second, 2.0),
-        (blank.step_cost, 0.25),
-    ):
-        object.__setattr__(net.rest, "biases", (*net.rest.biases[:-1], jnp.array([value])))
-    state = learner.init(jax.random.key(0), batch, hyper)._replace(
-        online=blank, target=blank, multiplier=jnp.array([3.0])
-    )
+    networks = {"reward_critic": ([2.0], [2.0]), "step_cost": ([0.25],)}
+    state = answering(learner, batch, hyper, **networks)._replace(multiplier=jnp.array([3.0]))
     _, info = learner.update(jax.random.key(1), state, batch, hyper)
     y = batch.reward + 0.5 * (1 - batch.terminated) * (2.0 - 3.0 * 0.25)
     assert info.reward_loss == pytest.approx(float(2 * ((2 - y) ** 2).mean()), rel=1e-5)

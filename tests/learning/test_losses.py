@@ -11,11 +11,11 @@ from rci.learning.losses import (
     constrained_value,
     cost_continues,
     gaussian_kl,
+    joint_squared_error,
     reward_continues,
     soft_minimum,
     soft_update,
     squared_error,
-    twin_squared_error,
 )
 
 TERMINATED, STOPPED = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0])
@@ -46,8 +46,8 @@ def test_fractional_and_negative_costs_count():
 
 
 def test_soft_minimum():
-    assert soft_minimum(jnp.array([1.0]), jnp.array([5.0]), 0.75).tolist() == [2.0]
-    assert soft_minimum(jnp.array([5.0]), jnp.array([1.0]), 0.75).tolist() == [2.0]
+    assert soft_minimum([jnp.array([1.0]), jnp.array([5.0])], 0.75).tolist() == [2.0]
+    assert soft_minimum([jnp.array([5.0]), jnp.array([1.0]), jnp.array([3.0])], 0.75).tolist() == [2.0]
 
 
 def test_the_multiplier_prices_cost():
@@ -72,19 +72,19 @@ def test_each_channel_has_its_price():
         assert best_of(value, c)[0].tolist() == [best]
 
 
-def test_twin_squared_error_sums_the_two_means():
+def test_joint_squared_error_sums_the_means():
     twin = jnp.array([1.0, 3.0]), jnp.array([0.0, 0.0])
-    assert twin_squared_error(twin, jnp.array([0.0, 1.0])) == pytest.approx((1 + 4) / 2 + (0 + 1) / 2)
+    assert joint_squared_error(twin, jnp.array([0.0, 1.0])) == pytest.approx((1 + 4) / 2 + (0 + 1) / 2)
 
 
 def test_squared_errors_of_channels_add_up():
     prediction, target = jnp.array([[1.0, 2.0], [0.0, 0.0]]), jnp.array([[0.0, 0.0], [1.0, 0.0]])
     assert squared_error(prediction, target) == pytest.approx((1 + 4 + 1 + 0) / 2)
-    assert twin_squared_error((prediction, target), target) == pytest.approx(3.0)
+    assert joint_squared_error((prediction, target), target) == pytest.approx(3.0)
 
 
 def test_no_gradient_reaches_a_target():
-    gradient = jax.grad(lambda y: twin_squared_error((jnp.ones(2), jnp.ones(2)), y))(jnp.zeros(2))
+    gradient = jax.grad(lambda y: joint_squared_error((jnp.ones(2), jnp.ones(2)), y))(jnp.zeros(2))
     assert gradient.tolist() == [0.0, 0.0]
 
 

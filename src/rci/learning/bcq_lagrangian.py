@@ -32,9 +32,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from rci.data.errors import RciError
 from rci.data.options import require_positive
 from rci.learning.base import Learner
-from rci.learning.behaviour import FrozenBehaviour, propose
+from rci.learning.behaviour import Config as VaeConfig
+from rci.learning.behaviour import FrozenBehaviour, Vae, propose, vae_loss
 from rci.learning.budget import update_multiplier
 from rci.learning.dataset import Batch, Dataset
 from rci.learning.losses import (
@@ -43,13 +45,13 @@ from rci.learning.losses import (
     best_of,
     constrained_value,
     cost_continues,
+    joint_squared_error,
     reward_continues,
     soft_minimum,
     soft_update,
     squared_error,
-    twin_squared_error,
 )
-from rci.nets.dense import PairMlp
+from rci.nets.dense import Committee, PairMlp
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,22 @@ class Config:
     variant: Literal["critic", "penalised"] = "critic"
     estimate: Literal["initial", "batch"] = "initial"  # where the expected cost is measured for lambda
     hidden: int = 128
+    critics: int = 2  # networks of each kind
     candidates: int = 10
     test_candidates: int = 32
     batch_size: int = 256
-    initial_batch_size: int = 64
+    initial_batch_size: int = 8
+    shared_targets: bool = True  # whether the targets of both critics look at the same candidates
+    alongside: int = (
+        0  # width of a behaviour model trained alongside the critics; 0 = the frozen one proposes
+    )
     stop_ends_reward: bool = False  # whether a stop ends the reward too; then the label leaks into it
 
     def __post_init__(self) -> None:
-        require_positive(self, "hidden", "candidates", "test_candidates", "batch_size", "initial_batch_size")
+        require_positive(self, "hidden", "critics", "candidates", "test_candidates")
+        require_positive(self, "batch_size", "initial_batch_size")
+        if self.alongside < 0:
+            raise RciError(f"alongside is a width, so it cannot be {self.alongside}.")
 
 
 class Hyper(NamedTuple):
@@ -83,33 +93,17 @@ class Hyper(NamedTuple):
     multiplier_rate: float = 1e-3
 
 
-class Critic(eqx.Module):
-    """Two networks of (obs, action), [..., outputs] each."""
-
-    first: PairMlp
-    second: PairMlp
-
-    def __init__(self, key: jax.Array, obs_size: int, action_size: int, hidden: int, outputs: int) -> None:
-        keys = jax.random.split(key)
-        # Near zero at first: a random answer would move the multiplier before anything was learned.
-        self.first, self.second = (
-            PairMlp(k, obs_size, action_size, (hidden, hidden, outputs), last_scale=0.01) for k in keys
-        )
-
-    def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return self.first(obs, action), self.second(obs, action)
-
-
 class Networks(eqx.Module):
-    """Everything that is learned by gradient. `step_cost` is None unless the variant needs it.
+    """Everything that is learned by gradient. `step_cost` is None unless the variant needs it, `vae` unless alongside.
 
     The costs of all channels are outputs of one network.
     """
 
-    reward_critic: Critic
-    cost_critic: Critic
+    reward_critic: Committee
+    cost_critic: Committee
     actor: PairMlp
     step_cost: PairMlp | None
+    vae: Vae | None
 
 
 class State(NamedTuple):
@@ -157,10 +151,26 @@ def judge(
     networks: Networks, obs: jax.Array, action: jax.Array, multiplier: jax.Array, hyper: Hyper
 ) -> Judgement:
     """Return, cost and constrained value of actions. obs [B, d]; action [B, a] or [B, n, a]."""
-    reward_q = soft_minimum(*networks.reward_critic(obs, action), hyper.reward_pessimism)[..., 0]
-    cost_q = soft_minimum(*networks.cost_critic(obs, action), 1.0 - hyper.cost_pessimism)
+    reward_q = soft_minimum(networks.reward_critic(obs, action), hyper.reward_pessimism)[..., 0]
+    cost_q = soft_minimum(networks.cost_critic(obs, action), 1.0 - hyper.cost_pessimism)
     cost = cost_q if networks.step_cost is None else networks.step_cost(obs, action)
     return Judgement(reward_q, cost_q, constrained_value(reward_q, cost, multiplier))
+
+
+def own_proposals(key: jax.Array, vae: Vae, batch: Batch) -> Batch:
+    """The batch with candidates of a model that still learns, in place of those that the frozen one proposed."""
+    places = {
+        "candidate": batch.obs,
+        "next_candidate": batch.next_obs,
+        "cost_candidate": batch.next_obs,
+        "initial_candidate": batch.initial_obs,
+    }
+    proposed = {}
+    for own_key, (name, obs) in zip(jax.random.split(key, len(places)), places.items()):
+        old = getattr(batch, name)
+        if old is not None:
+            proposed[name] = jax.lax.stop_gradient(vae.propose(own_key, obs, old.shape[1]))
+    return batch._replace(**proposed)
 
 
 def make(config: Config) -> Learner:
@@ -168,7 +178,7 @@ def make(config: Config) -> Learner:
     optimise = optax.scale_by_adam()
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
-        keys = jax.random.split(key, 5)
+        keys = jax.random.split(key, 6)
         now = 1 if config.estimate == "initial" else config.candidates  # the actor needs one
         index = jax.random.randint(keys[0], (config.batch_size,), 0, len(data.row))
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
@@ -185,28 +195,39 @@ def make(config: Config) -> Learner:
             last=data.last[index],
             candidate=propose(keys[2], data, behaviour, row, now),
             next_candidate=propose(keys[3], data, behaviour, row + 1, config.candidates),
+            cost_candidate=None
+            if config.shared_targets
+            else propose(keys[5], data, behaviour, row + 1, config.candidates),
             initial_obs=data.obs[first],
             initial_candidate=propose(keys[4], data, behaviour, first, config.candidates),
         )
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
-        keys = jax.random.split(key, 4)
+        keys = jax.random.split(key, 5)
         sizes, channels = (batch.obs.shape[-1], batch.action.shape[-1]), batch.cost.shape[-1]
         layers = (config.hidden, config.hidden, channels)
+        # Critics near zero at first: a random answer would move the multiplier before anything was learned.
         online = Networks(
-            reward_critic=Critic(keys[0], *sizes, config.hidden, 1),
-            cost_critic=Critic(keys[1], *sizes, config.hidden, channels),
-            actor=PairMlp(keys[2], *sizes, (config.hidden, config.hidden, sizes[1])),
+            reward_critic=Committee(keys[0], *sizes, (*layers[:2], 1), config.critics, last_scale=0.01),
+            cost_critic=Committee(keys[1], *sizes, layers, config.critics, last_scale=0.01),
+            actor=PairMlp(keys[2], *sizes, (*layers[:2], sizes[1])),
             step_cost=PairMlp(keys[3], *sizes, layers) if config.variant == "penalised" else None,
+            vae=Vae(keys[4], *sizes, VaeConfig(hidden=config.alongside)) if config.alongside else None,
         )
         return State(online, online, optimise.init(online), jnp.zeros(channels))
 
     def targets(state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
         """Bellman targets of both critics at the action that the policy would take next."""
-        action = nudge(state.target.actor, batch.next_obs, batch.next_candidate, hyper.nudge)
-        seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
-        value = seen.value if config.variant == "penalised" else seen.reward_q
-        next_value, next_cost = best_of(seen.value, value, seen.cost_q)
+
+        def look(candidate: jax.Array) -> tuple[jax.Array, ...]:
+            action = nudge(state.target.actor, batch.next_obs, candidate, hyper.nudge)
+            seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
+            value = seen.value if config.variant == "penalised" else seen.reward_q
+            return best_of(seen.value, value, seen.cost_q)
+
+        next_value, next_cost = look(batch.next_candidate)
+        if batch.cost_candidate is not None:
+            _, next_cost = look(batch.cost_candidate)
         reward_on = reward_continues(batch.terminated, batch.stopped, config.stop_ends_reward)
         return (
             bellman_target(batch.reward, hyper.discount, reward_on, next_value),
@@ -215,14 +236,15 @@ def make(config: Config) -> Learner:
 
     def loss(
         online: Networks,
+        key: jax.Array,
         batch: Batch,
         target: tuple[jax.Array, jax.Array],
         multiplier: jax.Array,
         hyper: Hyper,
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
         """All losses at once; each network is reached by its own loss only."""
-        reward_loss = twin_squared_error(online.reward_critic(batch.obs, batch.action), target[0][:, None])
-        cost_loss = twin_squared_error(online.cost_critic(batch.obs, batch.action), target[1])
+        reward_loss = joint_squared_error(online.reward_critic(batch.obs, batch.action), target[0][:, None])
+        cost_loss = joint_squared_error(online.cost_critic(batch.obs, batch.action), target[1])
         frozen = jax.lax.stop_gradient(online)
         proposal = batch.candidate[:, 0]
         action = nudge(online.actor, batch.obs, proposal, hyper.nudge)
@@ -232,6 +254,8 @@ def make(config: Config) -> Learner:
         total = reward_loss + cost_loss + actor_loss
         if online.step_cost is not None:
             total += squared_error(online.step_cost(batch.obs, batch.action), batch.cost)
+        if online.vae is not None:
+            total += vae_loss(online.vae, key, batch.obs, batch.action, VaeConfig.kl_weight)
         return total, (reward_loss, cost_loss, actor_loss)
 
     def expected_cost(online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper) -> jax.Array:
@@ -244,8 +268,13 @@ def make(config: Config) -> Learner:
         return jnp.mean(best_of(seen.value, seen.cost_q)[0], axis=0)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
+        keys = jax.random.split(key)
+        if state.online.vae is not None:
+            batch = own_proposals(keys[0], state.online.vae, batch)
         target = targets(state, batch, hyper)
-        gradient, parts = jax.grad(loss, has_aux=True)(state.online, batch, target, state.multiplier, hyper)
+        gradient, parts = jax.grad(loss, has_aux=True)(
+            state.online, keys[1], batch, target, state.multiplier, hyper
+        )
         change, optimiser = optimise.update(gradient, state.optimiser)
         online = jax.tree.map(lambda p, c: p - hyper.learning_rate * c, state.online, change)
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
@@ -256,6 +285,8 @@ def make(config: Config) -> Learner:
         )
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:
+        if state.online.vae is not None:
+            behaviour = behaviour._replace(vae=state.online.vae)
         return Actor(state.online, behaviour, state.multiplier, jax.tree.map(jnp.asarray, hyper))
 
     def consider(key: jax.Array, policy: Actor, obs: jax.Array) -> tuple[jax.Array, Judgement]:

@@ -81,6 +81,14 @@ class Vae(eqx.Module):
         """obs [..., d], latent [..., l] or [..., n, l] -> action."""
         return jnp.tanh(self.decoder(obs, latent))
 
+    def propose(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
+        """Actions from latents near the middle: [B, d] -> [B, count, a]."""
+        return self.near(obs, jax.random.normal(key, (*obs.shape[:-1], count, self.latent_size)))
+
+    def near(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
+        """Actions from normal draws, clipped: obs [B, d], latent [B, n, l] -> [B, n, a]."""
+        return self.decode(obs, jnp.clip(latent, -self.latent_limit, self.latent_limit))
+
 
 class FrozenBehaviour(NamedTuple):
     """What learners use of the fitted model; those that propose no actions use its scaling only."""
@@ -90,11 +98,11 @@ class FrozenBehaviour(NamedTuple):
 
     def candidates(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
         """Actions that the behaviour might take: [B, d] -> [B, count, a]."""
-        return self.decode(obs, jax.random.normal(key, (*obs.shape[:-1], count, self.vae.latent_size)))
+        return self.vae.propose(key, obs, count)
 
     def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
         """Actions from normal draws: obs [B, d], latent [B, n, l] -> [B, n, a]."""
-        return self.vae.decode(obs, jnp.clip(latent, -self.vae.latent_limit, self.vae.latent_limit))
+        return self.vae.near(obs, latent)
 
 
 def propose(

@@ -69,6 +69,9 @@ class Batch(NamedTuple):
     last: jax.Array  # [B]
     candidate: jax.Array  # [B, m, a]
     next_candidate: jax.Array  # [B, n, a]
+    cost_candidate: (
+        jax.Array | None
+    )  # [B, n, a]: those of the cost target, where it does not share the reward's
     initial_obs: jax.Array  # [B0, d]
     initial_candidate: jax.Array  # [B0, n, a]
 

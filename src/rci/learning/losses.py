@@ -5,6 +5,9 @@ Shapes: B transitions, n candidate actions, K channels of cost. Flags are 0/1 nu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import jax
 import jax.numpy as jnp
 
@@ -41,9 +44,9 @@ def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, va
     return signal + discount * on * value
 
 
-def soft_minimum(first: jax.Array, second: jax.Array, weight: Number) -> jax.Array:
-    """weight * min + (1 - weight) * max of twin critics. Fujimoto et al. 2019."""
-    return weight * jnp.minimum(first, second) + (1.0 - weight) * jnp.maximum(first, second)
+def soft_minimum(critics: Sequence[jax.Array], weight: Number) -> jax.Array:
+    """weight * min + (1 - weight) * max of two or more critics. Fujimoto et al. 2019."""
+    return weight * reduce(jnp.minimum, critics) + (1.0 - weight) * reduce(jnp.maximum, critics)
 
 
 def constrained_value(reward_q: jax.Array, cost: jax.Array, multiplier: jax.Array) -> jax.Array:
@@ -69,11 +72,10 @@ def squared_error(prediction: jax.Array, target: jax.Array) -> jax.Array:
     return jnp.mean(jnp.sum(((prediction - target) ** 2).reshape(len(target), -1), axis=-1))
 
 
-def twin_squared_error(twin: tuple[jax.Array, jax.Array], target: jax.Array) -> jax.Array:
-    """Sum over both critics of the squared error; no gradient flows into the target."""
+def joint_squared_error(critics: Sequence[jax.Array], target: jax.Array) -> jax.Array:
+    """Sum over the critics of the squared error; no gradient flows into the target."""
     target = jax.lax.stop_gradient(target)
-    first, second = (squared_error(q, target) for q in twin)
-    return first + second
+    return reduce(jnp.add, [squared_error(q, target) for q in critics])
 
 
 def gaussian_kl(mean: jax.Array, log_deviation: jax.Array) -> jax.Array:

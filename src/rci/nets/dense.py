@@ -69,6 +69,40 @@ class PairMlp(eqx.Module):
         return self.rest(jax.nn.relu(from_obs + action @ self.action_weight))
 
 
+class Committee(eqx.Module):
+    """Several networks of an observation and an action, told apart only by how they began: [..., outputs] each.
+
+    Their first layers are one matrix, because one wide product is faster than several narrow ones.
+    """
+
+    obs_weight: jax.Array  # [d, members * hidden]
+    action_weight: jax.Array
+    bias: jax.Array
+    rest: tuple[Mlp, ...]
+
+    def __init__(
+        self,
+        key: jax.Array,
+        obs_size: int,
+        action_size: int,
+        sizes: Sequence[int],
+        members: int,
+        last_scale: float = 1.0,
+    ) -> None:
+        nets = [PairMlp(k, obs_size, action_size, sizes, last_scale) for k in jax.random.split(key, members)]
+        self.obs_weight = jnp.concatenate([net.obs_weight for net in nets], axis=1)
+        self.action_weight = jnp.concatenate([net.action_weight for net in nets], axis=1)
+        self.bias = jnp.concatenate([net.bias for net in nets])
+        self.rest = tuple(net.rest for net in nets)
+
+    def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, ...]:
+        from_obs = affine(obs, self.obs_weight, self.bias)
+        if action.ndim > obs.ndim:
+            from_obs = from_obs[..., None, :]
+        hidden = jnp.split(jax.nn.relu(from_obs + action @ self.action_weight), len(self.rest), axis=-1)
+        return tuple(rest(h) for rest, h in zip(self.rest, hidden))
+
+
 class Normaliser(eqx.Module):
     """Shifts and scales features to mean 0 and standard deviation 1; constant ones are only shifted."""
 

@@ -5,8 +5,10 @@ A job is a name, plain arguments and paths, so that it can be sent anywhere and 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -163,8 +165,25 @@ def _learn(job: Job, progress: Progress) -> Record:
     episodes, labels, costs = (_read(job, kind) for kind in ("episodes", "labels", "costs"))
     behaviour = _read(job, "behaviour")
     return learn(
-        episodes, labels, costs, seed=job.seed, behaviour=behaviour, progress=progress, **job.settings
+        episodes,
+        labels,
+        costs,
+        seed=job.seed,
+        behaviour=behaviour,
+        progress=progress,
+        checkpoint=_checkpoint(job),
+        **job.settings,
     )
+
+
+def _checkpoint(job: Job) -> Path:
+    """Where an unfinished training is kept; those of other settings, inputs or code are of no use any more."""
+    folder = job.output.resolve()
+    place = folder.with_name(f".{folder.name}.checkpoint-{job.provenance().key[:16]}")
+    for stale in folder.parent.glob(f".{glob.escape(folder.name)}.checkpoint-*"):
+        if stale != place:
+            shutil.rmtree(stale, ignore_errors=True)
+    return place
 
 
 def _evaluate(job: Job, progress: Progress) -> Record:
