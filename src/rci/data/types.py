@@ -55,6 +55,9 @@ class Transitions:
     stopped: Array
     last: Array
     initial: Array
+    label_cost: (
+        Array  # the episodic cost at the last kept transition, as it was labelled: [rows], or [rows, K]
+    )
 
     @classmethod
     def build(cls, episodes: Episodes, labels: Labels, costs: StepCosts) -> Transitions:
@@ -70,6 +73,9 @@ class Transitions:
         flags["terminated"][last] = episodes.terminated & whole
         flags["truncated"][last] = episodes.truncated & whole
         episode = np.repeat(np.arange(len(episodes)), labels.kept_lengths)
+        labelled = labels.channel_cost if costs.channels else labels.cost
+        label_cost = np.zeros((len(kept), *labelled.shape[1:]))
+        label_cost[last] = labelled
         return cls(
             obs=episodes.obs,
             row=kept + episode,
@@ -77,6 +83,7 @@ class Transitions:
             reward=episodes.reward[kept],
             cost=costs.cost,
             initial=episodes.obs_offset[:-1],
+            label_cost=label_cost,
             **flags,
         )
 

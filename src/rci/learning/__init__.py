@@ -26,7 +26,7 @@ from rci.learning import bcq_lagrangian
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
-from rci.learning.budget import Budget, Limit, kept_budget, limits, parse_budget, threshold
+from rci.learning.budget import Budget, Limit, audit, kept_budget, limits, parse_budget, threshold
 from rci.learning.checkpoint import Keeper
 from rci.learning.dataset import Dataset, measure_scaling, to_device
 from rci.learning.train import train
@@ -94,7 +94,10 @@ def learn(
         )
     transitions = Transitions.build(episodes, labels, costs)
     _refuse_one_sided(labels, own, costs.channels)
-    hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
+    bounds = threshold(budget, costs, hyper.discount, hyper.cost_discount)
+    hyper = hyper._replace(threshold=bounds)
+    if "audited" in hyper._fields:
+        hyper = hyper._replace(**audit(own, bounds, config.estimate == "audited"))
     if not entry.proposes:
         model_config, proposal = None, None
         frozen = FrozenBehaviour(None, measure_scaling(transitions))
@@ -188,8 +191,8 @@ def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
 def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Schedule]:
     """Check the name of a learner and its settings without running it."""
     entry = _entry(method)
-    if "threshold" in options:
-        raise RciError("the threshold is made from the budget; set budget instead.")
+    for name in {"threshold", "audited"} & set(options):
+        raise RciError(f"{name!r} is made from the budget; set budget instead.")
     config, hyper, schedule = build_parts((entry.config, entry.hyper, Schedule), options, method)
     return config, hyper, schedule
 
@@ -242,16 +245,11 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     vae = dict(settings["behaviour"])
     sizes = vae.pop("obs_size"), vae.pop("action_size")
     behaviour = template(*sizes, BehaviourConfig(**vae) if entry.proposes else None)
-    channels = settings.get("channels", 1)
-    hyper = entry.hyper(threshold=np.zeros(channels, np.float32))
+    channels = settings["channels"]
+    from_budget = {"threshold", "audited"} & set(entry.hyper._fields)
+    hyper = entry.hyper(**dict.fromkeys(from_budget, np.zeros(channels, np.float32)))
     blank = jax.eval_shape(partial(_blank_actor, learner, hyper, channels), behaviour)
-    arrays = policy.model.arrays
-    if "channels" not in settings:  # saved before costs had an axis for channels
-        names = {"multiplier", "hyper.threshold"} & set(arrays)
-        arrays = {**arrays, **{name: np.reshape(arrays[name], 1) for name in names}}
-    # Saved before rewards had a unit: they were learned as they came.
-    arrays = {"behaviour.scaling.reward_unit": np.ones((), np.float32), **arrays}
-    return config, from_arrays(blank, arrays)
+    return config, from_arrays(blank, policy.model.arrays)
 
 
 def _told(numbers: list[Any], channels: tuple[str, ...]) -> Any:
@@ -278,6 +276,7 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
         step=row,
         reward_to_go=number,
         cost_to_go=cost,
+        label_cost=cost,
         within=number,
     )
     init_key, batch_key = jax.random.split(jax.random.key(0))

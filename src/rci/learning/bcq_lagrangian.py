@@ -6,6 +6,7 @@ Paper: Section IV, Stage 3; Fujimoto et al., "Off-Policy Deep Reinforcement Lear
 2. Twin critics learn the return, twin cost critics the remaining episodic cost, both of the policy below.
 3. The policy takes the candidate with the highest Q - lambda * (cost).
 4. lambda rises while the expected cost is over the threshold, and falls otherwise.
+5. What lambda follows is told by an auditor: a critic of the labels themselves, which has no say in (3).
 
 With several channels of cost there is one lambda for each, which follows its own estimate and threshold; the price of
 an action is their sum.
@@ -15,7 +16,11 @@ an action is their sum.
 a learned one-step cost model for c~(s', a'); Q then contains the penalties to come.
 
 Deviates:
-- from the paper: Q_c is trained in both variants (its heatmaps need it), and lambda is driven by it.
+- from the paper: Q_c is trained in both variants, because its heatmaps need it. lambda is driven by the auditor. Q_c
+  at the action that looked best is too low, because errors in its favour made it the best; and step costs sum to the
+  label along recorded episodes, not on average over (s, a) along those of another policy. The auditor has neither
+  fault. `estimate = "batch"` is the paper's rule, `"initial"` the same at initial states, without an auditor. A
+  percentile of step costs means nothing to the auditor: such a budget is compared with Q_c at initial states.
 - from BCQ and OSRL: the behaviour model is trained once and frozen; reward and cost targets share one set of
   candidates; two critics of each kind; a stop is absorbing for the cost, the end of an episode too, and only
   the environment's own end for the reward; lambda by the paper's rule, no PID controller.
@@ -51,7 +56,7 @@ from rci.learning.losses import (
     soft_update,
     squared_error,
 )
-from rci.nets.dense import Committee, PairMlp
+from rci.nets.dense import Committee, PairMlp, rows_of
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,17 @@ class Config:
     """What changes a shape or the program."""
 
     variant: Literal["critic", "penalised"] = "critic"
-    estimate: Literal["initial", "batch"] = "initial"  # where the expected cost is measured for lambda
+    estimate: Literal["audited", "initial", "batch"] = (
+        "audited"  # who tells lambda the expected cost, and where
+    )
     hidden: int = 128
     critics: int = 2  # networks of each kind
     candidates: int = 10
     test_candidates: int = 32
     batch_size: int = 256
-    initial_batch_size: int = 8
+    initial_batch_size: int = 4
     shared_targets: bool = True  # whether the targets of both critics look at the same candidates
-    alongside: int = (
-        0  # width of a behaviour model trained alongside the critics; 0 = the frozen one proposes
-    )
+    alongside: int = 0  # width of a behaviour model that learns with the critics; 0 = the frozen one
     stop_ends_reward: bool = False  # whether a stop ends the reward too; then the label leaks into it
 
     def __post_init__(self) -> None:
@@ -83,6 +88,7 @@ class Hyper(NamedTuple):
     """Numbers that may change without compiling again, the threshold among them."""
 
     threshold: Number = 0.0  # set from the budget: [K]
+    audited: Number = 0.0  # set from the budget: [K], 1 where the auditor is compared with it, 0 where Q_c is
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
@@ -94,7 +100,7 @@ class Hyper(NamedTuple):
 
 
 class Networks(eqx.Module):
-    """Everything that is learned by gradient. `step_cost` is None unless the variant needs it, `vae` unless alongside.
+    """Everything that is learned by gradient; the last three are None where the configuration has no use for them.
 
     The costs of all channels are outputs of one network.
     """
@@ -103,6 +109,7 @@ class Networks(eqx.Module):
     cost_critic: Committee
     actor: PairMlp
     step_cost: PairMlp | None
+    auditor: PairMlp | None
     vae: Vae | None
 
 
@@ -134,6 +141,14 @@ class Actor(NamedTuple):
     hyper: Hyper
 
 
+class Targets(NamedTuple):
+    """What the critics learn: of the return [B], the cost [B, K] and, where there is an auditor, the label [B, K]."""
+
+    reward: jax.Array
+    cost: jax.Array
+    audit: jax.Array | None
+
+
 class Judgement(NamedTuple):
     """Candidates [B, n] seen by the critics."""
 
@@ -155,6 +170,12 @@ def judge(
     cost_q = soft_minimum(networks.cost_critic(obs, action), 1.0 - hyper.cost_pessimism)
     cost = cost_q if networks.step_cost is None else networks.step_cost(obs, action)
     return Judgement(reward_q, cost_q, constrained_value(reward_q, cost, multiplier))
+
+
+def leaders(networks: Networks) -> Networks:
+    """The first member of every committee: it is enough to tell the actor a direction. Fujimoto et al. 2019."""
+    first = (networks.reward_critic.lead(), networks.cost_critic.lead())
+    return eqx.tree_at(lambda n: (n.reward_critic, n.cost_critic), networks, first)
 
 
 def own_proposals(key: jax.Array, vae: Vae, batch: Batch) -> Batch:
@@ -179,7 +200,7 @@ def make(config: Config) -> Learner:
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
         keys = jax.random.split(key, 6)
-        now = 1 if config.estimate == "initial" else config.candidates  # the actor needs one
+        now = config.candidates if config.estimate == "batch" else 1  # the actor needs one
         index = jax.random.randint(keys[0], (config.batch_size,), 0, len(data.row))
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
         row, first = data.row[index], data.initial[start]
@@ -189,6 +210,7 @@ def make(config: Config) -> Learner:
             action=data.action[index],
             reward=data.reward[index],
             cost=data.cost[index],
+            label_cost=data.label_cost[index],
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
@@ -203,7 +225,7 @@ def make(config: Config) -> Learner:
         )
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
-        keys = jax.random.split(key, 5)
+        keys = jax.random.split(key, 6)
         sizes, channels = (batch.obs.shape[-1], batch.action.shape[-1]), batch.cost.shape[-1]
         layers = (config.hidden, config.hidden, channels)
         # Critics near zero at first: a random answer would move the multiplier before anything was learned.
@@ -212,60 +234,78 @@ def make(config: Config) -> Learner:
             cost_critic=Committee(keys[1], *sizes, layers, config.critics, last_scale=0.01),
             actor=PairMlp(keys[2], *sizes, (*layers[:2], sizes[1])),
             step_cost=PairMlp(keys[3], *sizes, layers) if config.variant == "penalised" else None,
+            auditor=PairMlp(keys[5], *sizes, layers, last_scale=0.01)
+            if config.estimate == "audited"
+            else None,
             vae=Vae(keys[4], *sizes, VaeConfig(hidden=config.alongside)) if config.alongside else None,
         )
         return State(online, online, optimise.init(online), jnp.zeros(channels))
 
-    def targets(state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
-        """Bellman targets of both critics at the action that the policy would take next."""
+    def targets(state: State, batch: Batch, hyper: Hyper) -> Targets:
+        """Bellman targets of all critics at the action that the policy would take next."""
 
         def look(candidate: jax.Array) -> tuple[jax.Array, ...]:
             action = nudge(state.target.actor, batch.next_obs, candidate, hyper.nudge)
             seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
             value = seen.value if config.variant == "penalised" else seen.reward_q
-            return best_of(seen.value, value, seen.cost_q)
+            return best_of(seen.value, value, seen.cost_q, action)
 
-        next_value, next_cost = look(batch.next_candidate)
+        next_value, next_cost, next_action = look(batch.next_candidate)
         if batch.cost_candidate is not None:
-            _, next_cost = look(batch.cost_candidate)
+            _, next_cost, _ = look(batch.cost_candidate)
         reward_on = reward_continues(batch.terminated, batch.stopped, config.stop_ends_reward)
-        return (
-            bellman_target(batch.reward, hyper.discount, reward_on, next_value),
-            bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), next_cost),
+        cost_on = cost_continues(batch.last)
+        audit = None
+        if state.target.auditor is not None:
+            next_label = state.target.auditor(batch.next_obs, next_action)
+            audit = bellman_target(batch.label_cost, 1.0, cost_on, next_label)
+        return Targets(
+            reward=bellman_target(batch.reward, hyper.discount, reward_on, next_value),
+            cost=bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost),
+            audit=audit,
         )
 
     def loss(
         online: Networks,
         key: jax.Array,
         batch: Batch,
-        target: tuple[jax.Array, jax.Array],
+        target: Targets,
         multiplier: jax.Array,
         hyper: Hyper,
     ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
         """All losses at once; each network is reached by its own loss only."""
-        reward_loss = joint_squared_error(online.reward_critic(batch.obs, batch.action), target[0][:, None])
-        cost_loss = joint_squared_error(online.cost_critic(batch.obs, batch.action), target[1])
+        reward_loss = joint_squared_error(
+            online.reward_critic(batch.obs, batch.action), target.reward[:, None]
+        )
+        cost_loss = joint_squared_error(online.cost_critic(batch.obs, batch.action), target.cost)
         frozen = jax.lax.stop_gradient(online)
         proposal = batch.candidate[:, 0]
         action = nudge(online.actor, batch.obs, proposal, hyper.nudge)
         # Divided by 1 + lambda: Adam's memory of earlier gradients stays in scale while lambda moves.
-        value = judge(frozen, batch.obs, action, multiplier, hyper).value
+        value = judge(leaders(frozen), batch.obs, action, multiplier, hyper).value
         actor_loss = -jnp.mean(value) / (1.0 + jnp.sum(multiplier))
         total = reward_loss + cost_loss + actor_loss
         if online.step_cost is not None:
             total += squared_error(online.step_cost(batch.obs, batch.action), batch.cost)
+        if online.auditor is not None and target.audit is not None:
+            total += joint_squared_error([online.auditor(batch.obs, batch.action)], target.audit)
         if online.vae is not None:
             total += vae_loss(online.vae, key, batch.obs, batch.action, VaeConfig.kl_weight)
         return total, (reward_loss, cost_loss, actor_loss)
 
     def expected_cost(online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper) -> jax.Array:
-        """Mean Q_c(s, pi(s)), [K]: over initial states, which the budget is about, or over the batch (the paper)."""
-        if config.estimate == "initial":
-            obs, candidate = batch.initial_obs, batch.initial_candidate
-        else:
+        """Mean cost of pi(s), [K]: at initial states, which the budget is about, or over the batch (the paper)."""
+        if config.estimate == "batch":
             obs, candidate = batch.obs, batch.candidate
-        seen = judge(online, obs, nudge(online.actor, obs, candidate, hyper.nudge), multiplier, hyper)
-        return jnp.mean(best_of(seen.value, seen.cost_q)[0], axis=0)
+        else:
+            obs, candidate = batch.initial_obs, batch.initial_candidate
+        action = nudge(online.actor, obs, candidate, hyper.nudge)
+        seen = judge(online, obs, action, multiplier, hyper)
+        cost, chosen = best_of(seen.value, seen.cost_q, action)
+        if online.auditor is not None:
+            audited = rows_of(jnp.asarray(hyper.audited), cost)
+            cost = jnp.where(audited > 0, online.auditor(obs, chosen), cost)
+        return jnp.mean(cost, axis=0)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
         keys = jax.random.split(key)

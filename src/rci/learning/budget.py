@@ -152,6 +152,17 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
     return np.array(thresholds)
 
 
+def audit(own: tuple[Limit, ...], thresholds: Array, wanted: bool) -> dict[str, Array]:
+    """Where a budget is a number, what it bounds can be read off the labels: compare the auditor with it.
+
+    A percentile is one of step costs, which only the cost critic knows; its threshold stays. So does all of it where
+    no audit is wanted.
+    """
+    numbers = np.array([wanted and not isinstance(limit, str) for limit in own])
+    plain = np.array([0.0 if isinstance(limit, str) else limit for limit in own])
+    return {"threshold": np.where(numbers, plain, thresholds), "audited": numbers.astype(np.float32)}
+
+
 def kept_budget(budget: Budget, costs: StepCosts, discount: float) -> Array:
     """Which recorded episodes kept the budget in every channel: [N]. For those who imitate instead of judging.
 

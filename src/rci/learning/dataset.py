@@ -51,6 +51,7 @@ class Dataset(NamedTuple):
     step: jax.Array  # [rows]: how many transitions of its episode come before it
     reward_to_go: jax.Array
     cost_to_go: jax.Array  # [rows, K]
+    label_cost: jax.Array  # [rows, K]: the episodic cost as it was labelled, at the last transition
     within: jax.Array  # 1 where the whole episode kept the budget
     proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
 
@@ -62,6 +63,7 @@ class Batch(NamedTuple):
     action: jax.Array  # [B, a]
     reward: jax.Array  # [B]
     cost: jax.Array  # [B, K]
+    label_cost: jax.Array  # [B, K]
     next_obs: jax.Array  # [B, d]
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]
@@ -120,6 +122,7 @@ def to_device(
         step=jnp.asarray(step, jnp.int32),
         reward_to_go=jnp.asarray(to_go(reward, lengths), jnp.float32),
         cost_to_go=jnp.asarray(to_go(cost, lengths), jnp.float32),
+        label_cost=jnp.asarray(flat_features(transitions.label_cost)),
         within=jnp.asarray(np.repeat(kept, lengths), jnp.float32),
         # A memory-mapped array stays where it is: all processes that train on it share its pages.
         proposal=None if proposal is None else jax.device_put(proposal, may_alias=True),

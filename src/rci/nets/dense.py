@@ -95,6 +95,12 @@ class Committee(eqx.Module):
         self.bias = jnp.concatenate([net.bias for net in nets])
         self.rest = tuple(net.rest for net in nets)
 
+    def lead(self) -> Committee:
+        """A committee of the first member alone."""
+        width = len(self.bias) // len(self.rest)
+        first = self.obs_weight[:, :width], self.action_weight[:, :width], self.bias[:width], self.rest[:1]
+        return eqx.tree_at(lambda c: (c.obs_weight, c.action_weight, c.bias, c.rest), self, first)
+
     def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, ...]:
         from_obs = affine(obs, self.obs_weight, self.bias)
         if action.ndim > obs.ndim:
