@@ -49,6 +49,7 @@ from rci.learning.losses import (
     squared_error,
     twin_squared_error,
 )
+from rci.nets.critic import Critic
 from rci.nets.dense import PairMlp
 
 
@@ -81,23 +82,6 @@ class Hyper(NamedTuple):
     cost_pessimism: float = 0.5  # weight of the higher twin
     nudge: float = 0.05  # largest change of a candidate by the actor
     multiplier_rate: float = 1e-3
-
-
-class Critic(eqx.Module):
-    """Two networks of (obs, action), [..., outputs] each."""
-
-    first: PairMlp
-    second: PairMlp
-
-    def __init__(self, key: jax.Array, obs_size: int, action_size: int, hidden: int, outputs: int) -> None:
-        keys = jax.random.split(key)
-        # Near zero at first: a random answer would move the multiplier before anything was learned.
-        self.first, self.second = (
-            PairMlp(k, obs_size, action_size, (hidden, hidden, outputs), last_scale=0.01) for k in keys
-        )
-
-    def __call__(self, obs: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return self.first(obs, action), self.second(obs, action)
 
 
 class Networks(eqx.Module):
