@@ -199,9 +199,9 @@ def make(config: Config) -> Learner:
         )
         return State(online, online, optimise.init(online), jnp.zeros(channels), jnp.ones(()))
 
-    def targets(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
+    def targets(noise: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
         """Bellman targets of both critics at the action that the policy would take next."""
-        action = state.target.actor.samples(key, batch.next_obs, config.candidates)
+        action = state.target.actor.squash(batch.next_obs, noise)
         seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
         next_reward, next_cost = best_of(seen.value, seen.reward_q, seen.cost_q)
         reward_on = reward_continues(batch.terminated, batch.stopped, False)
@@ -212,16 +212,16 @@ def make(config: Config) -> Learner:
 
     def loss(
         online: Networks,
-        key: jax.Array,
+        noise: jax.Array,
         state: State,
         batch: Batch,
         target: tuple[jax.Array, jax.Array],
         hyper: Hyper,
-    ) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array, jax.Array]]:
+    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         """All losses at once; each network is reached by its own loss only."""
         reward_loss = twin_squared_error(online.reward_critic(batch.obs, batch.action), target[0][:, None])
         cost_loss = twin_squared_error(online.cost_critic(batch.obs, batch.action), target[1])
-        action = online.actor.samples(key, batch.obs, config.candidates)
+        action = online.actor.squash(batch.obs, noise)
         value = judge(jax.lax.stop_gradient(online), batch.obs, action, state.multiplier, hyper).value
         discrepancy = jnp.mean(squared_discrepancy(action, batch.candidate, hyper.kernel_width))
         # Divided by 1 + lambda: the leash need not grow with lambda.
@@ -229,26 +229,35 @@ def make(config: Config) -> Learner:
         return reward_loss + cost_loss + actor_loss, (reward_loss, cost_loss, actor_loss, discrepancy)
 
     def expected_cost(
-        key: jax.Array, online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper
+        noise: jax.Array, online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper
     ) -> jax.Array:
         """Mean Q_c(s, pi(s)) over initial states, [K]."""
-        action = online.actor.samples(key, batch.initial_obs, config.candidates)
+        action = online.actor.squash(batch.initial_obs, noise)
         seen = judge(online, batch.initial_obs, action, multiplier, hyper)
         return jnp.mean(best_of(seen.value, seen.cost_q)[0], axis=0)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
-        keys = jax.random.split(key, 3)
-        target = targets(keys[0], state, batch, hyper)
-        gradient, parts = jax.grad(loss, has_aux=True)(state.online, keys[1], state, batch, target, hyper)
+        rows = (
+            config.batch_size,
+            2 * config.batch_size,
+        )  # for the actor, for the targets, for the initial states
+        every = jax.random.normal(
+            key, (rows[1] + config.initial_batch_size, config.candidates, batch.action.shape[-1])
+        )
+        noise, next_noise, initial_noise = jnp.split(every, rows)
+        target = targets(next_noise, state, batch, hyper)
+        gradient, (reward_loss, cost_loss, actor_loss, discrepancy) = jax.grad(loss, has_aux=True)(
+            state.online, noise, state, batch, target, hyper
+        )
         change, optimiser = optimise.update(gradient, state.optimiser)
         online = jax.tree.map(lambda p, c: p - hyper.learning_rate * c, state.online, change)
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
-        estimate = expected_cost(keys[2], online, batch, state.multiplier, hyper)
+        estimate = expected_cost(initial_noise, online, batch, state.multiplier, hyper)
         multiplier = update_multiplier(state.multiplier, estimate, hyper.threshold, hyper.multiplier_rate)
-        leash = update_multiplier(state.leash, parts[-1], hyper.discrepancy_limit, hyper.leash_rate)
+        leash = update_multiplier(state.leash, discrepancy, hyper.discrepancy_limit, hyper.leash_rate)
         return (
             State(online, slow, optimiser, multiplier, leash),
-            Info(*parts, leash=leash, cost_estimate=estimate, multiplier=multiplier),
+            Info(reward_loss, cost_loss, actor_loss, discrepancy, leash, estimate, multiplier),
         )
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:

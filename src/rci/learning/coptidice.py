@@ -220,12 +220,16 @@ def make(config: Config) -> Learner:
         return flow + imitation + evaluation, (flow, evaluation, imitation, jnp.mean(w), estimate)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
-        gradient, parts = jax.grad(loss, has_aux=True)(state.online, state, batch, hyper)
+        gradient, (flow, evaluation, imitation, mean_correction, estimate) = jax.grad(loss, has_aux=True)(
+            state.online, state, batch, hyper
+        )
         change, optimiser = optimise.update(gradient, state.optimiser)
         online = jax.tree.map(lambda p, c: p - hyper.learning_rate * c, state.online, change)
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.slow_value, online.value)
-        multiplier = update_multiplier(state.multiplier, parts[-1], hyper.threshold, hyper.multiplier_rate)
-        return State(online, slow, optimiser, multiplier), Info(*parts, multiplier)
+        multiplier = update_multiplier(state.multiplier, estimate, hyper.threshold, hyper.multiplier_rate)
+        return State(online, slow, optimiser, multiplier), Info(
+            flow, evaluation, imitation, mean_correction, estimate, multiplier
+        )
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:
         return Actor(state.online.actor, behaviour)

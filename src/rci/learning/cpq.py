@@ -17,7 +17,8 @@ Deviates:
   that are never negative it is the same; for others 0 would be a bonus.
 - from both: where its action is forbidden the actor lowers the cost that is over the threshold. Theirs has no gradient
   there and stays where it is.
-- from both: unknown is an action far from all that the behaviour model proposes. Theirs compare the divergence of the
+- from both: unknown is an action far from the recorded one and from all that the behaviour model proposes, as far as
+  these are from each other. Theirs compare the divergence of the
   model's latents, which is largest at the ends of the range of actions, even where all recorded actions lie there.
 - from both: the push ends at the threshold plus `margin`, action by action, so that known actions close by are left
   alone; and a cost that is over the threshold by less than half the margin is allowed, for no critic is exact.
@@ -59,7 +60,7 @@ class Config:
     """What changes a shape."""
 
     hidden: int = 128
-    candidates: int = 10  # actions of the behaviour that an action is compared with
+    candidates: int = 10  # actions that the behaviour proposes: with the recorded one, the known ones
     draws: int = 10  # actions of the actor at each state that may be unknown
     batch_size: int = 256
 
@@ -76,8 +77,10 @@ class Hyper(NamedTuple):
     learning_rate: float = 1e-3
     target_rate: float = 0.005
     margin: float = 0.04  # how far over the threshold unknown actions are pushed
-    unknown_distance: float = 0.2  # an action is unknown this far from every proposal; actions lie in [-1, 1]
-    push_rate: float = 1e-2
+    unknown_distance: float = (
+        2.0  # how far an action is from all known ones, where these are 1 apart on average
+    )
+    push_rate: float = 0.03
 
 
 class Batch(NamedTuple):
@@ -145,10 +148,17 @@ def masked_value(value: jax.Array, allowed: jax.Array, worst: Number) -> jax.Arr
     return jnp.where(allowed > 0, value, worst)
 
 
-def is_unknown(action: jax.Array, candidate: jax.Array, distance: Number) -> jax.Array:
-    """1 where every proposal differs by more than this in some dimension: [B, m, a], [B, n, a] -> [B, m]."""
-    apart = jnp.max(jnp.abs(action[:, :, None] - candidate[:, None]), axis=-1)
-    return (jnp.min(apart, axis=-1) > distance).astype(action.dtype)
+def is_unknown(action: jax.Array, known: jax.Array, distance: Number) -> jax.Array:
+    """1 where the nearest known action is too far away: action [B, m, a], known [B, n, a] -> [B, m].
+
+    Too far is more than `distance` times what known actions are from their nearest neighbours on average, so that it
+    goes by how widely, and in how many dimensions, the behaviour spreads. A difference is that of the worst dimension.
+    """
+    apart, spacing = (jnp.max(jnp.abs(x[:, :, None] - known[:, None]), axis=-1) for x in (action, known))
+    itself = jnp.eye(known.shape[1], dtype=bool)[None]
+    neighbour = jnp.min(jnp.where(itself, jnp.inf, spacing), axis=-1)
+    limit = distance * jnp.mean(neighbour, axis=-1, keepdims=True)
+    return (jnp.min(apart, axis=-1) > limit).astype(action.dtype)
 
 
 def shortfall(cost_q: jax.Array, unknown: jax.Array, goal: Number) -> jax.Array:
@@ -205,9 +215,9 @@ def make(config: Config) -> Learner:
         )
         return State(online, online, optimise.init(online), jnp.zeros(channels))
 
-    def targets(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
+    def targets(noise: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
         """Bellman targets of both critics at the actor's next action."""
-        action = state.target.actor.sample(key, batch.next_obs)
+        action = state.target.actor.squash(batch.next_obs, noise)[:, 0]
         reward_q = jnp.minimum(*state.target.reward_critic(batch.next_obs, action))[:, 0]
         cost_q = state.target.cost_critic(batch.next_obs, action)
         allowed = is_allowed(cost_q, hyper.threshold, 0.5 * hyper.margin)
@@ -220,7 +230,7 @@ def make(config: Config) -> Learner:
 
     def loss(
         online: Networks,
-        key: jax.Array,
+        noise: jax.Array,
         state: State,
         batch: Batch,
         target: tuple[jax.Array, jax.Array],
@@ -231,8 +241,9 @@ def make(config: Config) -> Learner:
         cost_loss = squared_error(
             online.cost_critic(batch.obs, batch.action), jax.lax.stop_gradient(target[1])
         )
-        drawn = online.actor.samples(key, batch.obs, config.draws)
-        unknown = is_unknown(drawn, batch.candidate, hyper.unknown_distance)
+        drawn = online.actor.squash(batch.obs, noise)
+        known = jnp.concatenate([batch.candidate, batch.action[:, None]], axis=1)
+        unknown = is_unknown(drawn, known, hyper.unknown_distance)
         pushed = online.cost_critic(batch.obs, jax.lax.stop_gradient(drawn))
         short = shortfall(pushed, unknown, hyper.threshold + hyper.margin)
         frozen, action = jax.lax.stop_gradient(online), drawn[:, 0]
@@ -244,16 +255,19 @@ def make(config: Config) -> Learner:
         return total, (reward_loss, cost_loss, improvement, jnp.mean(allowed), jnp.mean(unknown), short)
 
     def update(key: jax.Array, state: State, batch: Batch, hyper: Hyper) -> tuple[State, Info]:
-        keys = jax.random.split(key)
-        target = targets(keys[0], state, batch, hyper)
-        gradient, (*parts, short) = jax.grad(loss, has_aux=True)(
-            state.online, keys[1], state, batch, target, hyper
-        )
+        shape = (config.batch_size, 1 + config.draws, batch.action.shape[-1])  # one for the targets
+        next_noise, noise = jnp.split(jax.random.normal(key, shape), (1,), axis=1)
+        target = targets(next_noise, state, batch, hyper)
+        gradient, (reward_loss, cost_loss, improvement, allowed, unknown, short) = jax.grad(
+            loss, has_aux=True
+        )(state.online, noise, state, batch, target, hyper)
         change, optimiser = optimise.update(gradient, state.optimiser)
         online = jax.tree.map(lambda p, c: p - hyper.learning_rate * c, state.online, change)
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
         push = update_push(state.push, short, hyper.margin, hyper.push_rate)
-        return State(online, slow, optimiser, push), Info(*parts, push=push)
+        return State(online, slow, optimiser, push), Info(
+            reward_loss, cost_loss, improvement, allowed, unknown, push
+        )
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:
         return Actor(state.online, behaviour)
