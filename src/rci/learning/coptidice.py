@@ -9,6 +9,9 @@ Lee et al., "COptiDICE: Offline Constrained Reinforcement Learning via Stationar
 4. lambda rises while the recorded costs, weighted by w, are over the threshold.
 5. The policy imitates the recorded actions, each as much as its w says.
 
+The budget holds for the weighted transitions. The policy keeps it as far as a Gaussian can imitate them: where they
+pass a hazard on both sides, its mode is between them.
+
 Deviates:
 - from both: the occupancy is that of episodes, (1 / N) * sum over episodes and steps of gamma^t, without the factor
   1 - gamma. Weights of 1 are then the behaviour itself, even for episodes of a few steps, and the weighted costs of an
@@ -18,8 +21,8 @@ Deviates:
 - from both: whatever ends a recording ends the flow, because no transition leaves its last state. If the environment
   did not end it (a stop, a time limit) the reward goes on as the behaviour would earn it, which a value network learns.
   The cost does not go on. Otherwise a stop would be a hidden penalty or bonus.
-- from the paper: no network for an upper bound on the cost; the estimate is the plain weighted one, as in OSRL's
-  default. It may be too low for few data.
+- from the paper: no network for an upper bound on the cost; the estimate is the plain weighted one, which may
+  be too low for few data.
 - from both: several channels of cost; lambda by the rule of all learners here, without an upper end.
 """
 
