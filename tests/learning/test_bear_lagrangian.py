@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,12 @@ def test_discrepancy_needs_two_draws():
         Config(candidates=1)
 
 
+@cache
+def compiled():
+    learner = bear.make(Config(**SMALL))
+    return learner._replace(init=jax.jit(learner.init), update=jax.jit(learner.update))
+
+
 def transitions():
     """Two channels; the second transition was stopped, the third ended by the environment."""
     keys = iter(jax.random.split(jax.random.key(0), 5))
@@ -58,7 +65,7 @@ def transitions():
 
 def test_an_update_by_hand():
     """Critics that ignore their input. A stop is absorbing for the cost and not for the reward; fractions count."""
-    learner = bear.make(Config(**SMALL))
+    learner = compiled()
     hyper = Hyper(
         threshold=jnp.array([0.1, jnp.inf]),
         discount=0.5,

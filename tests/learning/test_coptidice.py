@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +59,12 @@ def test_imitation_loss_by_hand():
     assert not jax.grad(imitation_loss, argnums=1)(log_prob, weight).any()
 
 
+@cache
+def compiled():
+    learner = coptidice.make(Config(**SMALL))
+    return learner._replace(init=jax.jit(learner.init), update=jax.jit(learner.update))
+
+
 def three_transitions(stopped=0.0, terminated=0.0):
     """The second ends its recording, by a stop or by the environment; the third is its episode's first."""
     return Batch(
@@ -80,7 +87,7 @@ def three_transitions(stopped=0.0, terminated=0.0):
 )
 def test_an_update_by_hand(stopped, terminated, later):
     """nu is 3 everywhere and the behaviour's value 4. A stop ends the flow and the cost; the reward goes on."""
-    learner = coptidice.make(Config(**SMALL))
+    learner = compiled()
     hyper = Hyper(
         threshold=jnp.array([0.1]),
         discount=0.5,

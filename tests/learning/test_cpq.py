@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +84,12 @@ def test_actor_loss_by_hand():
     assert by_cost.tolist() == [[0.0, 0.0], [0.5, 0.0]]
 
 
+@cache
+def compiled():
+    learner = cpq.make(Config(**SMALL))
+    return learner._replace(init=jax.jit(learner.init), update=jax.jit(learner.update))
+
+
 def transitions():
     """Two channels; the second transition was stopped, the third ended by the environment."""
     keys = iter(jax.random.split(jax.random.key(0), 4))
@@ -107,7 +114,7 @@ def test_an_update_by_hand(threshold, following):
     What follows counts only if 0.4 is within the threshold. A stop is absorbing for the cost and not for the reward,
     and costs that are fractions or negative count.
     """
-    learner = cpq.make(Config(**SMALL))
+    learner = compiled()
     hyper = Hyper(
         threshold=jnp.array([threshold, math.inf]),
         discount=0.5,
@@ -143,13 +150,12 @@ def test_an_update_by_hand(threshold, following):
 
 def test_the_push_raises_the_cost_of_unknown_actions_and_moves_nothing_else():
     """It has a gradient, and only into the cost critic: one update with the push against one without it."""
-    learner = cpq.make(Config(**SMALL))
+    learner = compiled()
     hyper = Hyper(threshold=jnp.array([1.0, 1.0]), unknown_distance=0.0, learning_rate=1e-2)
     batch = transitions()
     state = learner.init(jax.random.key(0), batch, hyper)
-    update = jax.jit(learner.update)
     with_push, without = (
-        update(jax.random.key(1), state._replace(push=jnp.full(2, weight)), batch, hyper)[0].online
+        learner.update(jax.random.key(1), state._replace(push=jnp.full(2, weight)), batch, hyper)[0].online
         for weight in (50.0, 0.0)
     )
     same = jax.tree.map(np.array_equal, with_push, without)
