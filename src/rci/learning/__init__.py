@@ -22,7 +22,7 @@ from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning import bcq_lagrangian
+from rci.learning import bcq_lagrangian, bear_lagrangian, coptidice, cpq
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
@@ -34,6 +34,9 @@ from rci.nets.arrays import from_arrays, to_arrays
 
 LEARNERS: dict[str, Method] = {
     "bcq-lagrangian": Method(bcq_lagrangian.make, bcq_lagrangian.Config, bcq_lagrangian.Hyper),
+    "bear-lagrangian": Method(bear_lagrangian.make, bear_lagrangian.Config, bear_lagrangian.Hyper),
+    "coptidice": Method(coptidice.make, coptidice.Config, coptidice.Hyper, proposes=False),
+    "cpq": Method(cpq.make, cpq.Config, cpq.Hyper),
 }
 
 __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
@@ -246,7 +249,7 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     sizes = vae.pop("obs_size"), vae.pop("action_size")
     behaviour = template(*sizes, BehaviourConfig(**vae) if entry.proposes else None)
     channels = settings["channels"]
-    from_budget = {"threshold", "audited"} & set(entry.hyper._fields)
+    from_budget = {"threshold", "audited"} & set(entry.hyper()._fields)
     hyper = entry.hyper(**dict.fromkeys(from_budget, np.zeros(channels, np.float32)))
     blank = jax.eval_shape(partial(_blank_actor, learner, hyper, channels), behaviour)
     return config, from_arrays(blank, policy.model.arrays)
