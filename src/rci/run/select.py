@@ -39,8 +39,8 @@ def select_policies(
         if (kind := store.read_manifest(path)["kind"]) != "policy":
             raise RciError(f"{path} holds {kind!r}, but 'policy' is needed here.")
     policies = [load(path) for path in paths]
-    logged = [store.read(inputs[kind], kind) for kind in ("episodes", "labels", "costs")]
-    recorded = int(logged[0].obs[0].size)
+    episodes, labels, costs = (store.read(inputs[kind], kind) for kind in ("episodes", "labels", "costs"))
+    recorded = int(episodes.obs[0].size)
     for path, policy in zip(paths, policies):
         if policy.info["obs_size"] != recorded:
             raise RciError(
@@ -52,7 +52,9 @@ def select_policies(
         began = time.monotonic()
         found = select(
             policies,
-            *logged,
+            episodes,
+            labels,
+            costs,
             budget=budget,
             rule=rule,
             share=share,
@@ -61,19 +63,18 @@ def select_policies(
             **options,
         )
         report(job, 1.0, time.monotonic() - began)
-    channels = logged[2].channels
     rows = []
     for path, policy, judged in zip(paths, policies, found.judgements):
         own = {
             name: policy.info[name] for name in ("predicted_return", "predicted_cost") if name in policy.info
         }
-        rows.append({"policy": str(path), **_by_channel(asdict(judged), channels), **own})
+        rows.append({"policy": str(path), **_by_channel(asdict(judged), costs.channels), **own})
     threshold = None if found.threshold is None else [_finite(number) for number in found.threshold]
     return {
         "chosen": str(paths[found.chosen]),
         "rule": found.rule,
         "budget": found.budget,
-        "threshold": _told(threshold, channels),
+        "threshold": _told(threshold, costs.channels),
         "share": found.share,
         "policies": rows,
     }
