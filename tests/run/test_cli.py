@@ -15,7 +15,7 @@ def rci(*arguments, cwd=None):
     return subprocess.run([*RCI, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
 
 
-COMMANDS = ["run", "collect", "label", "redistribute", "learn", "evaluate", "report", "inspect"]
+COMMANDS = ["run", "collect", "label", "redistribute", "learn", "select", "evaluate", "report", "inspect"]
 
 
 def test_help_answers_at_once():
@@ -119,6 +119,9 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
     (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
     (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),
+    (("select", "episodes", "labels", "costs", "policy", "policy"), "the policy policy is given twice"),
+    (("select", "episodes", "labels", "costs", "labels"), "holds 'labels', but 'policy' is needed"),
+    (("select", "episodes", "labels", "costs"), "Missing argument"),
     (("evaluate", "policy", "--task", "pont", "--out", "x"), "unknown task 'pont'"),
     (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
     (("report", "episodes"), "is not the folder of a run"),

@@ -276,13 +276,13 @@ def prepare_judges(work: Path, judging: dict[str, Any]) -> dict[str, Any]:
     """The logs with the step costs of each judge."""
     from rci.learning.fqe import prepare
 
+    episodes, labels = (store.read(work / kind, kind) for kind in ("episodes", "labels"))
     prepared = {}
     for method in JUDGES:
         costs = store.read(work / "costs" / method, "costs")
         if costs.unit != "cost":
             raise RciError("the study compares costs with violation rates; these have another unit.")
-        logged = (store.read(work / kind, kind) for kind in ("episodes", "labels"))
-        prepared[method] = prepare(*logged, costs, **judging)
+        prepared[method] = prepare(episodes, labels, costs, **judging)
     return prepared
 
 

@@ -524,6 +524,28 @@ def bench_redistributors(
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
 
 
+@bench.command(name="learn")
+def bench_learners(
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Updates that every learner does in a second, against the matrix products in them, and policies per hour.
+
+    Example: rci bench learn --json
+    """
+    from rci.run.engine import available_cores, prepare_process
+    from rci.run.progress import count
+
+    cores = len(available_cores())
+    prepare_process()  # one core, before anything imports JAX
+    from rci.learning import LEARNERS
+    from rci.run.bench import bench_table
+    from rci.run.bench_learn import bench_learn
+
+    rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
 def _run(jobs: list[Any], as_json: bool) -> None:
     """Run jobs in this process, on one core like every worker, so that the result is the same."""
     from rci.run.engine import prepare_process
