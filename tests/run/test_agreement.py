@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,9 +8,7 @@ from typer.testing import CliRunner
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.types import Scores
-from rci.learning import fit_behaviour, learn
-from rci.learning.behaviour import Config
+from rci.data.types import Policy, SavedModel, Scores
 from rci.redistribution import redistribute
 from rci.run import agreement
 from rci.run.config import load_config
@@ -88,18 +87,11 @@ def test_every_job_comes_after_what_it_needs(tmp_path):
 
 def test_a_judgement_is_made_once(tmp_path, point_episodes, point_labels, monkeypatch):
     one = agreement.Candidate("critic", 0.1, 0)
-    behaviour = fit_behaviour(point_episodes, point_labels, 0, Config(hidden=8, updates=5))
+    info = {"obs_size": 4, "action_size": 2, "predicted_return": 1.5, "predicted_cost": 0.5}
+    policy = Policy(SavedModel("by hand", {}, {"weight": np.ones(1)}), info)
+    still = replace(policy, step=lambda seed, memory, obs: (np.zeros((len(obs), 2), np.float32), memory))
+    monkeypatch.setattr("rci.load", lambda path: still)  # a registered learner would have to be compiled
     costs = redistribute(point_episodes, point_labels, "sparse")
-    policy = learn(
-        point_episodes,
-        point_labels,
-        costs,
-        budget=0.1,
-        behaviour=behaviour,
-        hidden=8,
-        batch_size=8,
-        updates=2,
-    )
     scores = Scores(np.ones(4), np.ones(4), np.array([-1, -1, 0, -1]), np.full(4, 3))
     parts = {"episodes": point_episodes, "labels": point_labels, "policies/critic-0.1-seed0": policy}
     parts |= {f"costs/{method}": costs for method in agreement.JUDGES}
@@ -110,7 +102,7 @@ def test_a_judgement_is_made_once(tmp_path, point_episodes, point_labels, monkey
     (row,) = agreement.judge_all([one], tmp_path, judging, lambda *_: None)
     assert row["evaluation_cost"] == 0.25
     assert row["rci_cost"] == row["sparse_cost"]  # both are sparse here
-    assert row["own_cost"] == policy.info["predicted_cost"]
+    assert (row["own_return"], row["own_cost"]) == (1.5, 0.5)
     json.dumps(row, allow_nan=False)
     monkeypatch.setattr(agreement, "judged_row", lambda *_: pytest.fail("it was judged before"))
     assert agreement.judge_all([one], tmp_path, judging, lambda *_: None) == [row]

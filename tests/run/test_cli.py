@@ -98,6 +98,16 @@ def test_stops_from_a_file(demo):
     assert json.loads(result.stdout)["numbers"] == {"episodes": 60, "stopped": 1}
 
 
+def test_choosing_from_logs(demo):
+    tiny = ("--set", "updates=5", "--set", "hidden=8", "--set", "batch_size=8")
+    result = rci("select", "episodes", "labels", "costs", "policy", *tiny, "--budget", "0.1", cwd=demo[0])
+    assert result.returncode == 0, result.stderr
+    table, chosen = result.stdout.splitlines()[:-1], result.stdout.splitlines()[-1]
+    assert chosen == "policy"
+    assert table[-1].startswith("| policy |")
+    assert table[-1].endswith("| chosen |")
+
+
 MISTAKES = [
     (("run", "pont"), "unknown task 'pont'. Did you mean 'point'?"),
     (("run", "point", "--preset", "quik"), "unknown preset of point 'quik'. Did you mean 'quick'?"),

@@ -5,28 +5,33 @@ import pytest
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.types import Policy
-from rci.learning import fit_behaviour, learn
-from rci.learning.behaviour import Config
+from rci.data.types import Policy, SavedModel
 from rci.redistribution import redistribute
 from rci.run.select import select_policies, selection_table
 
 TINY = {"hidden": 8, "batch_size": 8, "updates": 2}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, point_episodes, point_labels):
-    folder = tmp_path_factory.mktemp("select")
-    behaviour = fit_behaviour(point_episodes, point_labels, 0, Config(hidden=8, updates=5))
+def always(answer, **info):
+    """A policy that always does the same; a registered learner would have to be compiled."""
+
+    def step(seed, memory, obs):
+        return np.full((len(obs), 2), answer, np.float32), memory
+
+    known = {"obs_size": 4, "action_size": 2, "predicted_return": 1.5, "predicted_cost": 0.5, **info}
+    return Policy(SavedModel("by hand", {}, {"answer": np.array(answer)}), known, step=step)
+
+
+@pytest.fixture
+def made(tmp_path, point_episodes, point_labels, monkeypatch):
     costs = redistribute(point_episodes, point_labels, "sparse")
     for kind, record in (("episodes", point_episodes), ("labels", point_labels), ("costs", costs)):
-        store.write(folder / kind, record)
-    for seed in (0, 1):
-        logged = point_episodes, point_labels, costs
-        learn(*logged, budget=0.1, seed=seed, behaviour=behaviour, **TINY).save(folder / f"policy{seed}")
-    other = store.read(folder / "policy0")
-    store.write(folder / "other", Policy(other.model, {**other.info, "obs_size": 9}))
-    return folder
+        store.write(tmp_path / kind, record)
+    policies = {"policy0": always(0.5), "policy1": always(-0.5), "other": always(0.1, obs_size=9)}
+    for name, policy in policies.items():
+        policy.save(tmp_path / name)
+    monkeypatch.setattr("rci.load", lambda path: policies[path.name])
+    return tmp_path
 
 
 def chosen_from(folder, *names, budget=None, rule="best", share=None, options=TINY):
@@ -39,7 +44,7 @@ def test_a_table_and_a_choice(made):
     returns = [row["expected_return"] for row in found["policies"]]
     assert found["chosen"] == str(made / f"policy{int(np.argmax(returns))}")
     assert found["threshold"] == "inf"
-    assert found["policies"][0]["predicted_cost"] == store.read(made / "policy0").info["predicted_cost"]
+    assert found["policies"][0]["predicted_cost"] == 0.5
     json.dumps(found, allow_nan=False)
     lines = selection_table(found).splitlines()
     assert len(lines) == 4

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -259,7 +260,7 @@ def judge_all(wanted: Sequence[Candidate], work: Path, judging: dict[str, Any], 
     known = {row["policy_hash"]: row for row in _read_rows(file) if row["judging"] == judging}
     job = Job("judge", "judge", {}, 0, {}, file)  # nothing but the name of a bar
     prepared: dict[str, Any] = {}
-    rows = []
+    rows, began = [], time.monotonic()
     for number, one in enumerate(wanted):
         policy = input_hash(work / "policies" / one.name)
         if policy not in known:
@@ -268,7 +269,7 @@ def judge_all(wanted: Sequence[Candidate], work: Path, judging: dict[str, Any], 
             write_json(file, list(known.values()))
             report(job, number / len(wanted), 0.0)
         rows.append({**known[policy], **scored_row(one, work)})
-    report(job, 1.0, None)
+    report(job, 1.0, time.monotonic() - began if prepared else None)
     return rows
 
 
