@@ -71,16 +71,19 @@ def test_sets_are_drawn_without_repetition():
     assert [part.tolist() for part in agreement.draw_sets(3, 5, 20)] == [[0, 1, 2]]
 
 
-def test_every_job_comes_after_what_it_needs(tmp_path):
+@pytest.mark.parametrize("task", ["point", "highway"])
+def test_every_job_comes_after_what_it_needs(task, tmp_path):
     wanted = agreement.candidates((0.1, math.inf), 2)
     assert len({one.name for one in wanted}) == len(wanted) == 8
-    jobs = agreement.plan_study(load_config("point", "quick"), wanted, 20, 30, tmp_path)
+    jobs = agreement.plan_study(load_config(task, "quick"), wanted, 20, 30, tmp_path)
     done: dict = {}
     for job in jobs:
         assert set(job.needs) <= set(done), job.name
         assert set(job.inputs.values()) <= set(done.values()), job.name
         done[job.name] = job.output
-    assert sum(job.stage == "learn" for job in jobs) == 8
+    trained = [job.settings for job in jobs if job.stage == "learn"]
+    assert len(trained) == 8
+    assert trained[-1] == {**load_config(task, "quick").learn, "variant": "penalised", "budget": "inf"}
     tests = [job.settings for job in jobs if job.stage == "evaluate"]
     assert sum(test["purpose"] == "selection" for test in tests) == 8
 

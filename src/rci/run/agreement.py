@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 import typer
@@ -36,6 +36,7 @@ from rci.run.jobs import Job, input_hash
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
 
+# Of the learners, over those of the run; another learner is named by its "method".
 SETTINGS: dict[str, dict[str, Any]] = {"critic": {"variant": "critic"}, "penalised": {"variant": "penalised"}}
 BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.4, math.inf)  # that policies are trained for
 ASKED = (0.05, 0.1, 0.2, 0.4)  # that a policy is chosen for
@@ -74,7 +75,7 @@ def plan_study(
     inputs = {**logged, "behaviour": work / "behaviour", "costs": work / "costs" / JUDGES[0]}
     for one in wanted:
         learn, policy = f"learn-{one.name}", work / "policies" / one.name
-        settings = {**config.learn, **SETTINGS[one.setting], "budget": str(one.budget)}
+        settings = {**learner_settings(config, one.setting), "budget": str(one.budget)}
         needs = (f"costs-{JUDGES[0]}", "behaviour")
         jobs.append(Job(learn, "learn", settings, one.seed, inputs, policy, needs))
         for purpose, episodes in (("selection", selection), ("evaluation", evaluation)):
@@ -83,6 +84,16 @@ def plan_study(
             name, output = f"{purpose}-{one.name}", work / purpose / one.name
             jobs.append(Job(name, "evaluate", test, config.seed, {"policy": policy}, output, (learn,)))
     return jobs
+
+
+def learner_settings(config: RunConfig, setting: str) -> dict[str, Any]:
+    """Those of the run as far as this learner has them, and over them its own."""
+    from rci.learning import LEARNERS, Schedule
+
+    own = {"method": config.learn["method"], **SETTINGS[setting]}
+    entry = LEARNERS[own["method"]]
+    known = {*get_type_hints(entry.config), *get_type_hints(entry.hyper), *get_type_hints(Schedule)}
+    return {**{name: value for name, value in config.learn.items() if name in known}, **own}
 
 
 def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: dict[str, Any]) -> Row:
