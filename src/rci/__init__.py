@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rci.evaluation import evaluate
     from rci.labeling import label
     from rci.learning import learn
+    from rci.learning.fqe import judge
+    from rci.learning.selection import select
     from rci.redistribution import redistribute
 
 _MODULES = (
@@ -42,6 +44,8 @@ _NAMES = {
     "label": "rci.labeling",
     "redistribute": "rci.redistribution",
     "learn": "rci.learning",
+    "judge": "rci.learning.fqe",
+    "select": "rci.learning.selection",
     "evaluate": "rci.evaluation",
     "RciError": "rci.data.errors",
     **dict.fromkeys(
@@ -64,6 +68,7 @@ __all__ = [
     "data",
     "evaluate",
     "evaluation",
+    "judge",
     "label",
     "labeling",
     "learn",
@@ -74,6 +79,7 @@ __all__ = [
     "redistribution",
     "reporting",
     "save",
+    "select",
     "tasks",
 ]
 

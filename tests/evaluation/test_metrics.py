@@ -90,3 +90,12 @@ def test_bad_input():
         evaluate(narrow, "point", 5)
     with pytest.raises(RciError, match="unknown task"):
         record_policy(constant_policy([0, 0]), "pointt", 1, 0)
+
+
+def test_policies_are_chosen_by_other_episodes_than_those_that_are_reported():
+    policy = constant_policy([0.3, 0.1])
+    chosen_by, reported = (evaluate(policy, "point", 4, purpose=name) for name in ("selection", "evaluation"))
+    assert not np.intersect1d(chosen_by.returns, reported.returns).size
+    assert np.array_equal(reported.returns, evaluate(policy, "point", 4).returns)
+    with pytest.raises(RciError, match="unknown purpose of an evaluation 'select'. Did you mean 'selection'"):
+        evaluate(policy, "point", 4, purpose="select")

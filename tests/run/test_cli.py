@@ -15,7 +15,7 @@ def rci(*arguments, cwd=None):
     return subprocess.run([*RCI, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
 
 
-COMMANDS = ["run", "collect", "label", "redistribute", "learn", "evaluate", "report", "inspect"]
+COMMANDS = ["run", "collect", "label", "redistribute", "learn", "select", "evaluate", "report", "inspect"]
 
 
 def test_help_answers_at_once():
@@ -98,6 +98,16 @@ def test_stops_from_a_file(demo):
     assert json.loads(result.stdout)["numbers"] == {"episodes": 60, "stopped": 1}
 
 
+def test_choosing_from_logs(demo):
+    tiny = ("--set", "updates=5", "--set", "hidden=8", "--set", "batch_size=8")
+    result = rci("select", "episodes", "labels", "costs", "policy", *tiny, "--budget", "0.1", cwd=demo[0])
+    assert result.returncode == 0, result.stderr
+    table, chosen = result.stdout.splitlines()[:-1], result.stdout.splitlines()[-1]
+    assert chosen == "policy"
+    assert table[-1].startswith("| policy |")
+    assert table[-1].endswith("| chosen |")
+
+
 MISTAKES = [
     (("run", "pont"), "unknown task 'pont'. Did you mean 'point'?"),
     (("run", "point", "--preset", "quik"), "unknown preset of point 'quik'. Did you mean 'quick'?"),
@@ -119,6 +129,9 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
     (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
     (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),
+    (("select", "episodes", "labels", "costs", "policy", "policy"), "the policy policy is given twice"),
+    (("select", "episodes", "labels", "costs", "labels"), "holds 'labels', but 'policy' is needed"),
+    (("select", "episodes", "labels", "costs"), "Missing argument"),
     (("evaluate", "policy", "--task", "pont", "--out", "x"), "unknown task 'pont'"),
     (("evaluate", "costs", "--task", "point", "--out", "x"), "holds 'costs', but 'policy' is needed"),
     (("report", "episodes"), "is not the folder of a run"),

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.models import Policy
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Oracle, Scores, first_true
 from rci.tasks import get, make_vec, observe_truth
 from rci.tasks.base import Task
-from rci.tasks.rollout import EVALUATION, ROLLOUTS, episode_seeds, record
+from rci.tasks.rollout import EVALUATION, ROLLOUTS, SELECTION, episode_seeds, record
 
+PURPOSES = {"evaluation": EVALUATION, "selection": SELECTION}
 BATCH = 1000  # worlds that run at once; episode i is the same in any batch
 
 
@@ -24,9 +25,13 @@ def evaluate(
     episodes: int = 1000,
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
+    purpose: str = "evaluation",
     **task_config: Any,
 ) -> Scores:
     """Scores of fresh episodes, none of which `collect` could have recorded. Nothing is stopped early.
+
+    A policy that is chosen by its scores must be chosen by other episodes than those that it is reported on: those of
+    the purpose "selection".
 
     Where the task has several kinds of danger, `scores.info["channel_violation_rate"]` says how often each was the
     first violation of an episode, which is what a budget bounds, and `channel_any_rate` how often it was there at all.
@@ -34,10 +39,12 @@ def evaluate(
     expect(Policy, policy=policy)
     if episodes < 1:
         raise RciError(f"at least one episode must be evaluated, got {episodes}.")
+    if purpose not in PURPOSES:
+        raise unknown_name("purpose of an evaluation", purpose, PURPOSES)
     parts, violated = [], []
     for first in range(0, episodes, BATCH):
         count = min(BATCH, episodes - first)
-        seeds = episode_seeds(seed, EVALUATION, first, count)
+        seeds = episode_seeds(seed, PURPOSES[purpose], first, count)
         recorded = _record(policy, task, seeds, **task_config)
         parts.append(score_episodes(recorded, observe_truth(get(task), recorded)))
         if get(task).channels:

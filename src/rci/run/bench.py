@@ -24,6 +24,7 @@ VEHICLES = (15, 20, 50)
 BATCHES = (1, 64, 1024)
 ARMS = ((1, 1), (64, 1), (64, 2), (512, 2))  # (batch, threads)
 ROUNDS = 3
+SGEMM_SIZE = 1024
 WARM_START = """
 import sys, time
 began = time.perf_counter()
@@ -189,6 +190,30 @@ def steps_per_second(run: Callable[[], int], seconds: float) -> float:
     while (spent := time.perf_counter() - began) < seconds:
         done += run()
     return done / spent
+
+
+def per_cpu_second(run: Callable[[], float], seconds: float) -> float:
+    """How much `run` does in a second of this process's time. run() -> amount done."""
+    run()  # compiles
+    began, done = time.process_time(), 0.0
+    while (spent := time.process_time() - began) < seconds:
+        done += run()
+    return done / spent
+
+
+def sgemm_runner() -> Callable[[], float]:
+    """A product of square matrices in float32, in floating-point operations."""
+    import jax
+
+    one_key, two_key = jax.random.split(jax.random.key(0))
+    one, two = (jax.random.normal(key, (SGEMM_SIZE, SGEMM_SIZE)) for key in (one_key, two_key))
+    product = jax.jit(lambda a, b: a @ b)
+
+    def run() -> float:
+        jax.block_until_ready(product(one, two))
+        return 2.0 * SGEMM_SIZE**3
+
+    return run
 
 
 def _actions(rng: np.random.Generator, worlds: int) -> np.ndarray:

@@ -8,13 +8,12 @@ proportionally less where it does less. Time is this process's own, so that othe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any, get_type_hints
 
 import numpy as np
 
-from rci.run.bench import ROUNDS, Row
+from rci.run.bench import ROUNDS, SGEMM_SIZE, Row, per_cpu_second, sgemm_runner
 
 STEPS, OBS, ACTIONS, BATCH, HIDDEN = 50, 38, 2, 64, 64
 BATCHES = 16  # of one epoch, the smallest unit that is measured
@@ -23,7 +22,6 @@ LIMIT, LIMIT_SGEMM = (
     5600.0,
     100.0,
 )  # sequences per CPU-second, and GFLOP/s of the core on which that was measured
-SGEMM_SIZE = 1024
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {"rudder": ({}, {"cell": "reduced", "loss": "auxiliary"})}
 
 
@@ -41,7 +39,7 @@ def learned_methods() -> list[tuple[str, dict[str, Any]]]:
 
 def bench_redistribute(seconds: float = 1.0) -> Iterator[Row]:
     """One row for the matrix product, one for the bare LSTM, two for every method: training and scoring."""
-    bare, product = _bare_lstm_runner(), _sgemm_runner()
+    bare, product = _bare_lstm_runner(), sgemm_runner()
     reference = sgemm = 0.0
     for _ in range(ROUNDS):
         reference = max(reference, per_cpu_second(bare, seconds))
@@ -60,15 +58,6 @@ def bench_redistribute(seconds: float = 1.0) -> Iterator[Row]:
         yield _row(name, options, "train", trained, reference, limit)
         scoring.append(_row(name, options, "score", scored))
     yield from scoring
-
-
-def per_cpu_second(run: Callable[[], float], seconds: float) -> float:
-    """How much `run` does in a second of this process's time. run() -> amount done."""
-    run()  # compiles
-    began, done = time.process_time(), 0.0
-    while (spent := time.process_time() - began) < seconds:
-        done += run()
-    return done / spent
 
 
 def _row(
@@ -151,20 +140,5 @@ def _bare_lstm_runner() -> Callable[[], float]:
     def run() -> float:
         jax.block_until_ready([gradient(weights, x) for _ in range(BATCHES)])
         return SEQUENCES
-
-    return run
-
-
-def _sgemm_runner() -> Callable[[], float]:
-    """A product of square matrices in float32, in floating-point operations."""
-    import jax
-
-    one_key, two_key = jax.random.split(jax.random.key(0))
-    one, two = (jax.random.normal(key, (SGEMM_SIZE, SGEMM_SIZE)) for key in (one_key, two_key))
-    product = jax.jit(lambda a, b: a @ b)
-
-    def run() -> float:
-        jax.block_until_ready(product(one, two))
-        return 2.0 * SGEMM_SIZE**3
 
     return run

@@ -373,6 +373,49 @@ def learn(
 
 
 @app.command()
+def select(
+    episodes: Annotated[Path, typer.Argument(help="Recorded episodes.")],
+    labels: Annotated[Path, typer.Argument(help="Their labels.")],
+    costs: Annotated[Path, typer.Argument(help="Their step costs.")],
+    policies: Annotated[list[Path], typer.Argument(metavar="POLICY...", help="Trained policies.")],
+    budget: Annotated[
+        str | None, typer.Option(help="As for learn, with the rule best [0.05].", show_default=False)
+    ] = None,
+    rule: Annotated[
+        str,
+        typer.Option(
+            help="best: the highest return within the budget; safest: the lowest cost with --share."
+        ),
+    ] = "best",
+    share: Annotated[
+        float | None,
+        typer.Option(help="How much of the range of returns to keep, with the rule safest [0.9]."),
+    ] = None,
+    settings: Settings = [],  # noqa: B006
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Choose among trained policies from logs alone: each is judged by fitted-Q evaluation.
+
+    Example: rci select runs/demo/episodes runs/demo/labels runs/demo/costs runs/demo/policy runs/demo/other
+    --budget 0.1
+    """
+    from rci.run.config import stage_flags
+    from rci.run.engine import prepare_process
+
+    prepare_process()  # before anything imports JAX
+    from rci.run.select import select_policies, selection_table
+
+    inputs = {"episodes": episodes, "labels": labels, "costs": costs}
+    found = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)
+    if as_json:
+        _print_json(found)
+    else:
+        typer.echo(selection_table(found))
+        typer.echo(found["chosen"])
+
+
+@app.command()
 def evaluate(
     policy: Annotated[Path, typer.Argument(help="A trained policy.")],
     task: Annotated[str, typer.Option(help="Task to test it on.")],
@@ -478,6 +521,28 @@ def bench_redistributors(
     from rci.run.bench_redistribute import bench_redistribute, learned_methods
 
     rows = count(bench_redistribute(seconds), 2 + 2 * len(learned_methods()), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="learn")
+def bench_learners(
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Updates that every learner does in a second, against the matrix products in them, and policies per hour.
+
+    Example: rci bench learn --json
+    """
+    from rci.run.engine import available_cores, prepare_process
+    from rci.run.progress import count
+
+    cores = len(available_cores())
+    prepare_process()  # one core, before anything imports JAX
+    from rci.learning import LEARNERS
+    from rci.run.bench import bench_table
+    from rci.run.bench_learn import bench_learn
+
+    rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
 
 

@@ -11,7 +11,7 @@ from rci.data.record import Array
 from rci.data.types import Episodes
 
 # What episodes are for. Each purpose has its own stream of seeds, so that no test repeats a training episode.
-COLLECTION, EVALUATION, ROLLOUTS, TRAINING = 0, 1, 2, 3
+COLLECTION, EVALUATION, ROLLOUTS, TRAINING, SELECTION = 0, 1, 2, 3, 4
 
 
 def episode_seeds(seed: int, purpose: int, first: int, count: int) -> list[int]:
