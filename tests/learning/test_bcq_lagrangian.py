@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rci.data.errors import RciError
 from rci.learning import bcq_lagrangian as bcq
 from rci.learning.bcq_lagrangian import Config, Hyper, judge, nudge
 from rci.learning.dataset import Batch, Dataset
@@ -14,7 +15,7 @@ SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "i
 
 
 def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
-    keys = iter(jax.random.split(jax.random.key(seed), 13))
+    keys = iter(jax.random.split(jax.random.key(seed), 14))
 
     def normal(*shape):
         return jax.random.normal(next(keys), shape)
@@ -27,6 +28,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
         action=jnp.tanh(normal(rows, action)),
         reward=normal(rows),
         cost=normal(rows, channels),
+        label_cost=jax.random.uniform(next(keys), (rows, channels)),
         next_obs=normal(rows, obs),
         terminated=flags(),
         truncated=flags(),
@@ -229,3 +231,52 @@ def test_a_dataset_row_is_followed_by_its_next_observation(point_episodes, point
         assert tuple(np.round([*before, *after], 5)) in pairs
     starts = {tuple(np.round(row, 5)) for row in np.asarray(data.obs[data.initial])}
     assert all(tuple(np.round(row, 5)) in starts for row in np.asarray(batch.initial_obs))
+
+
+def test_the_auditor_by_hand():
+    """It learns the labels, tells the estimate where the budget is a number, and changes no choice."""
+    learner = bcq.make(Config(**SMALL))
+    hyper = Hyper(
+        threshold=jnp.array([0.1, 0.1]), audited=jnp.array([1.0, 0.0]), learning_rate=0.0, multiplier_rate=0.5
+    )
+    batch = random_batch(channels=2)
+    networks = {
+        "reward_critic": ([2.0], [4.0]),
+        "cost_critic": ([0.2, 1.0], [0.6, 3.0]),
+        "auditor": ([0.7, 0.9],),
+    }
+    state = answering(learner, batch, hyper, **networks)
+    after, info = learner.update(jax.random.key(1), state, batch, hyper)
+    assert np.asarray(info.cost_estimate) == pytest.approx([0.7, 2.0])  # of the second channel Q_c tells
+    assert np.asarray(after.multiplier) == pytest.approx([0.5 * 0.6, 0.5 * 1.9])
+    # What it learns: the label at the end, its own answer before it, whatever the step costs are.
+    y = np.asarray(batch.label_cost) + (1 - np.asarray(batch.last))[:, None] * np.array([0.7, 0.9])
+    gradient = -2 * (y - np.array([0.7, 0.9])).mean(axis=0)  # of the bias of the last layer
+    moved, _ = learner.update(jax.random.key(1), state, batch, hyper._replace(learning_rate=1e-3))
+    step = np.asarray(moved.online.auditor.rest.biases[-1] - state.online.auditor.rest.biases[-1])
+    assert np.sign(step).tolist() == np.sign(-gradient).tolist()  # Adam's first step goes by the sign
+    loud = answering(learner, batch, hyper, **{**networks, "auditor": ([9.0, 9.0],)})
+    obs = batch.obs[:3]
+    chosen = [judge(s.online, obs, batch.candidate[:3], jnp.ones(2), hyper).value for s in (state, loud)]
+    assert np.array_equal(*chosen)
+
+
+@pytest.mark.parametrize(
+    "rung", [{"alongside": 8}, {"shared_targets": False}, {"critics": 4}, {"critics": 1}], ids=str
+)
+def test_rungs_of_the_ladder_can_be_taken_back(rung):
+    learner = bcq.make(Config(**SMALL, **rung))
+    hyper, batch = Hyper(threshold=0.1), random_batch()
+    if "shared_targets" in rung:
+        batch = batch._replace(cost_candidate=-batch.next_candidate)
+    state = learner.init(jax.random.key(0), batch, hyper)
+    after, _ = jax.jit(learner.update)(jax.random.key(1), state, batch, hyper)
+    changed = jax.tree.map(lambda a, b: bool((a != b).any()), state.online, after.online)
+    assert all(jax.tree.leaves(changed))
+    assert (state.online.vae is None) == ("alongside" not in rung)
+    assert len(state.online.cost_critic.rest) == rung.get("critics", 2)
+
+
+def test_a_negative_width_is_refused():
+    with pytest.raises(RciError, match="alongside is a width, so it cannot be -1"):
+        Config(alongside=-1)

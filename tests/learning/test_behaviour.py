@@ -2,11 +2,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import ragged
+from conftest import ragged, sparse_costs
 
 from rci.data import store
-from rci.data.types import Episodes, Labels
-from rci.learning.behaviour import Config, Vae, fit_behaviour, restore_behaviour, vae_loss
+from rci.data.errors import RciError
+from rci.data.types import Episodes, Labels, Transitions
+from rci.learning.behaviour import Config, Vae, fit_behaviour, propose, restore_behaviour, vae_loss
+from rci.learning.dataset import measure_scaling, to_device
 
 QUICK = Config(hidden=16, updates=1500, batch_size=64)
 
@@ -59,3 +61,47 @@ def test_an_action_that_never_varies_is_kept(tmp_path):
     frozen = restore_behaviour(fit_behaviour(constant, labels, 0, Config(hidden=8, updates=10)))
     action = frozen.scaling.decode_action(frozen.candidates(jax.random.key(0), jnp.zeros((1, 3)), 3))
     assert (np.asarray(action) == 3.5).all()
+
+
+def test_proposals_are_decoded_once_for_every_kept_observation(tmp_path):
+    episodes = ragged([3, 5], seed=2)
+    labels = Labels.for_episodes(episodes, [-1, 1])  # the second one is cut after two transitions
+    model = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=5, proposals=7))
+    assert model.proposal.shape == (4 + 3, 7, 2)
+    again = store.read(store.write(tmp_path / "b", model))
+    frozen, transitions = restore_behaviour(again), Transitions.build(episodes, labels, sparse_costs(labels))
+    data = to_device(transitions, frozen.scaling, proposal=again.proposal)
+    assert data.proposal.unsafe_buffer_pointer() == again.proposal.ctypes.data  # mapped, not copied
+    picked = np.asarray(propose(jax.random.key(0), data, frozen, jnp.array([6, 0]), 3))
+    for row, actions in zip((6, 0), picked):
+        places = [np.flatnonzero((model.proposal[row] == action).all(-1)).tolist() for action in actions]
+        first = places[0][0]
+        assert places == [[first], [(first + 1) % 7], [(first + 2) % 7]]
+    assert fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=5, proposals=0)).proposal is None
+    with pytest.raises(RciError, match="proposals must not be negative, got -1"):
+        Config(proposals=-1)
+
+
+def test_what_a_learner_sees_of_the_data():
+    """Rows, steps, sums still to come and labels of two episodes, one of them cut at its stop."""
+    arrays = dict(ragged([3, 4], seed=2).arrays())
+    arrays["reward"] = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], np.float32)
+    episodes = Episodes(**arrays)
+    labels = Labels.for_episodes(episodes, [-1, 1])
+    transitions = Transitions.build(episodes, labels, sparse_costs(labels))
+    scaling = measure_scaling(transitions)
+    assert float(scaling.reward_unit) == pytest.approx(1.5)  # returns 6 and 9: that is what they differ by
+    data = to_device(transitions, scaling, within=np.array([True, False]))
+    assert len(data.obs) == 4 + 3
+    assert data.row.tolist() == [0, 1, 2, 4, 5]
+    assert data.initial.tolist() == [0, 4]
+    assert data.step.tolist() == [0, 1, 2, 0, 1]
+    assert (1.5 * data.reward_to_go).tolist() == pytest.approx([6, 5, 3, 9, 5])
+    assert data.cost_to_go[:, 0].tolist() == [0, 0, 0, 1, 1]
+    assert data.label_cost[:, 0].tolist() == [0, 0, 0, 0, 1]
+    assert data.within.tolist() == [1, 1, 1, 0, 0]
+    arrays["reward"] = np.full(7, 0.5, np.float32)
+    episodes = Episodes(**arrays)
+    labels = Labels.for_episodes(episodes, [-1, 2])
+    equal = Transitions.build(episodes, labels, sparse_costs(labels))
+    assert float(measure_scaling(equal).reward_unit) == pytest.approx(1.5)  # both return 1.5: their size

@@ -8,7 +8,9 @@ from rci.data.errors import RciError
 from rci.data.types import StepCosts
 from rci.learning.budget import (
     allowed_sum,
+    audit,
     discounted_costs,
+    kept_budget,
     limits,
     parse_budget,
     threshold,
@@ -136,3 +138,22 @@ def test_multiplier_by_hand():
         jnp.array([1.0, 0.1, 3.0]), jnp.array([0.75, 0.0, 0.9]), jnp.array([0.25, 0.25, math.inf]), 0.5
     )
     assert each.tolist() == [1.25, 0.0, 0.0]
+
+
+def test_numbers_are_audited_and_percentiles_are_not():
+    bounds = np.array([0.7, 0.2, math.inf])  # of the step costs, in whatever unit they have
+    found = audit((0.05, "P30", math.inf), bounds, wanted=True)
+    assert found["threshold"].tolist() == [0.05, 0.2, math.inf]
+    assert found["audited"].tolist() == [1.0, 0.0, 1.0]
+    without = audit((0.05, "P30", math.inf), bounds, wanted=False)
+    assert without["threshold"].tolist() == bounds.tolist()
+    assert without["audited"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_which_episodes_kept_the_budget():
+    assert kept_budget(0.05, COSTS, 0.5).tolist() == [False, False, True]
+    assert kept_budget(1.0, COSTS, 0.5).tolist() == [True, True, True]
+    # discounted they cost 0.75, 0.25 and 0; the median is 0.25
+    assert kept_budget("P50", COSTS, 0.5).tolist() == [False, True, True]
+    assert kept_budget("near=1,off=0.5", TWO, 0.5).tolist() == [True, False, True]
+    assert kept_budget("near=1,off=inf", TWO, 0.5).tolist() == [True, True, True]

@@ -279,6 +279,7 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
         step=row,
         reward_to_go=number,
         cost_to_go=cost,
+        cost_range=jnp.zeros((2, channels)),
         label_cost=cost,
         within=number,
     )

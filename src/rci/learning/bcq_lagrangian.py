@@ -23,7 +23,8 @@ Deviates:
   percentile of step costs means nothing to the auditor: such a budget is compared with Q_c at initial states.
 - from BCQ and OSRL: the behaviour model is trained once and frozen; reward and cost targets share one set of
   candidates; two critics of each kind; a stop is absorbing for the cost, the end of an episode too, and only
-  the environment's own end for the reward; lambda by the paper's rule, no PID controller.
+  the environment's own end for the reward; lambda by the paper's rule, no PID controller; cost targets stay within the
+  range of recorded sums, because undiscounted errors grow with every step and the choice of the best prefers them.
 - from BCQ: at test time the candidates' latents come from one fixed seed, so the policy is a function.
 """
 
@@ -55,6 +56,7 @@ from rci.learning.losses import (
     soft_minimum,
     soft_update,
     squared_error,
+    within_range,
 )
 from rci.nets.dense import Committee, PairMlp, rows_of
 
@@ -211,6 +213,7 @@ def make(config: Config) -> Learner:
             reward=data.reward[index],
             cost=data.cost[index],
             label_cost=data.label_cost[index],
+            cost_range=data.cost_range,
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
@@ -258,10 +261,12 @@ def make(config: Config) -> Learner:
         audit = None
         if state.target.auditor is not None:
             next_label = state.target.auditor(batch.next_obs, next_action)
-            audit = bellman_target(batch.label_cost, 1.0, cost_on, next_label)
+            audit = within_range(bellman_target(batch.label_cost, 1.0, cost_on, next_label), 0.0, 1.0)
         return Targets(
             reward=bellman_target(batch.reward, hyper.discount, reward_on, next_value),
-            cost=bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost),
+            cost=within_range(
+                bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost), *batch.cost_range
+            ),
             audit=audit,
         )
 

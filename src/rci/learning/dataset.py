@@ -51,6 +51,7 @@ class Dataset(NamedTuple):
     step: jax.Array  # [rows]: how many transitions of its episode come before it
     reward_to_go: jax.Array
     cost_to_go: jax.Array  # [rows, K]
+    cost_range: jax.Array  # [2, K]: the lowest and the highest cost_to_go
     label_cost: jax.Array  # [rows, K]: the episodic cost as it was labelled, at the last transition
     within: jax.Array  # 1 where the whole episode kept the budget
     proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
@@ -64,6 +65,7 @@ class Batch(NamedTuple):
     reward: jax.Array  # [B]
     cost: jax.Array  # [B, K]
     label_cost: jax.Array  # [B, K]
+    cost_range: jax.Array  # [2, K], of all data
     next_obs: jax.Array  # [B, d]
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]
@@ -110,6 +112,7 @@ def to_device(
     reward = np.asarray(transitions.reward, np.float64) / float(scaling.reward_unit)
     cost = np.asarray(transitions.cost, np.float64).reshape(len(transitions), -1)
     lengths = transitions.lengths
+    cost_to_go = to_go(cost, lengths)
     kept = np.ones(len(lengths), bool) if within is None else within
     step = np.arange(len(transitions)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     return Dataset(
@@ -121,7 +124,8 @@ def to_device(
         initial=jnp.asarray(np.cumsum(lengths + 1) - (lengths + 1), jnp.int32),
         step=jnp.asarray(step, jnp.int32),
         reward_to_go=jnp.asarray(to_go(reward, lengths), jnp.float32),
-        cost_to_go=jnp.asarray(to_go(cost, lengths), jnp.float32),
+        cost_to_go=jnp.asarray(cost_to_go, jnp.float32),
+        cost_range=jnp.asarray([cost_to_go.min(axis=0), cost_to_go.max(axis=0)], jnp.float32),
         label_cost=jnp.asarray(flat_features(transitions.label_cost)),
         within=jnp.asarray(np.repeat(kept, lengths), jnp.float32),
         # A memory-mapped array stays where it is: all processes that train on it share its pages.

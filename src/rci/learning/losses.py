@@ -44,6 +44,11 @@ def bellman_target(signal: jax.Array, discount: Number, continues: jax.Array, va
     return signal + discount * on * value
 
 
+def within_range(value: jax.Array, low: Number, high: Number) -> jax.Array:
+    """No remaining cost is believed that lies outside of [low, high]. value [B, K]; low and high numbers or [K]."""
+    return jnp.clip(value, rows_of(jnp.asarray(low), value), rows_of(jnp.asarray(high), value))
+
+
 def soft_minimum(critics: Sequence[jax.Array], weight: Number) -> jax.Array:
     """weight * min + (1 - weight) * max of two or more critics. Fujimoto et al. 2019."""
     return weight * reduce(jnp.minimum, critics) + (1.0 - weight) * reduce(jnp.maximum, critics)

@@ -27,7 +27,7 @@ OBS, ACTIONS, PROPOSALS = 35, 2, 40
 EPISODES, STEPS = 200, 50
 CHUNK = 50  # updates of one measured call
 POLICY_UPDATES = 10_000
-OSRL = {"hidden": 256, "batch_size": 512}  # the reference, as far as its settings are known here
+OSRL = {"hidden": 256, "batch_size": 512, "critics": 4, "shared_targets": False, "alongside": 400}
 REFERENCE = "bcq-lagrangian"
 
 

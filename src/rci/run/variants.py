@@ -1,0 +1,257 @@
+"""What a setting of the learner is worth: policies with and without it, side by side in the simulator.
+
+`ladder`: each rung that makes an update cheaper, taken back alone from the defaults. A rung may be the default if
+violation rate and return stay within what seeds differ by.
+`budgets`: ways to tell the multiplier the expected cost, over a grid of budgets. A budget comes true if it is the
+violation rate of the policy that was trained for it.
+
+All policies of a seed are tested on the same episodes. Rows are written as they come, seed after seed, and those in
+the file with the same key are not computed again, so a study goes on from the numbers alone.
+
+python -m rci.run.variants budgets --task point --rows results/budgets-point.json --out runs/budgets-point
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from rci.data import store
+from rci.data.errors import RciError, unknown_name
+from rci.run.command import run_command
+from rci.run.config import RunConfig, load_config
+from rci.run.engine import run_jobs
+from rci.run.jobs import Job
+from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
+from rci.run.progress import show_progress
+
+Row = dict[str, Any]
+SHARED = ("demonstrators", "collect", "label")
+FIRST_SEED = 70_000  # of tests: no other study and no report uses these episodes
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to train: settings of the learner and of the behaviour model, and whose step costs."""
+
+    learn: dict[str, Any] = field(default_factory=dict)
+    behaviour: dict[str, Any] = field(default_factory=dict)
+    costs: str = "rci"
+
+
+class Study(NamedTuple):
+    """What is compared, at which budgets."""
+
+    variants: dict[str, Variant]
+    budgets: tuple[float, ...]
+
+
+STUDIES = {
+    "ladder": Study(
+        {
+            "default": Variant(),
+            "five candidates": Variant({"candidates": 5}),
+            "decoded in every update": Variant(behaviour={"proposals": 0}),
+            "behaviour model alongside": Variant({"alongside": 128}),
+            "separate targets": Variant({"shared_targets": False}),
+            "four critics": Variant({"critics": 4}),
+            "hidden 256, batch 512": Variant({"hidden": 256, "batch_size": 512}),
+        },
+        (0.1,),
+    ),
+    "budgets": Study(
+        {
+            "audited": Variant(),
+            "audited, sparse costs": Variant(costs="sparse"),
+            "initial": Variant({"estimate": "initial"}),
+            "initial, sparse costs": Variant({"estimate": "initial"}, costs="sparse"),
+            "batch": Variant({"estimate": "batch"}),
+            "initial, discounted": Variant({"estimate": "initial", "cost_discount": 0.97}),
+            "initial, four cautious critics": Variant(
+                {"estimate": "initial", "critics": 4, "cost_pessimism": 1.0}
+            ),
+        },
+        (0.05, 0.1, 0.2, 0.4),
+    ),
+}
+
+
+class Cell(NamedTuple):
+    """One policy of a study."""
+
+    study: str
+    variant: str
+    budget: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}-{self.budget:g}-seed{self.seed}".replace(" ", "-").replace(",", "")
+
+
+def cells(study: str, seeds: int, only: Sequence[str] = ()) -> list[Cell]:
+    """Every policy, seed after seed: the whole comparison first with one seed, then with two."""
+    known = STUDIES[study].variants
+    for name in only:
+        if name not in known:
+            raise unknown_name("variant", name, known)
+    return [
+        Cell(study, variant, budget, seed)
+        for seed in range(seeds)
+        for budget in STUDIES[study].budgets
+        for variant in (only or known)
+    ]
+
+
+def settings_of(cell: Cell, config: RunConfig) -> dict[str, Any]:
+    """Everything that the row of a cell depends on, apart from the code."""
+    variant = STUDIES[cell.study].variants[cell.variant]
+    table = config.as_table()
+    run = {name: table[name] for name in ("task", "seed", "collect", "ppo", "label", "behaviour", "evaluate")}
+    learn = {**config.learn, **variant.learn, "budget": cell.budget}
+    costs = redistributor_settings(config, variant.costs)
+    return {**run, "learn": learn, "costs": costs, "variant": variant.behaviour, "policy_seed": cell.seed}
+
+
+def key_of(cell: Cell, config: RunConfig) -> str:
+    """What identifies a row."""
+    text = json.dumps(settings_of(cell, config), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plan_cells(wanted: Sequence[Cell], config: RunConfig, out: Path) -> Iterator[Job]:
+    """The logs once, step costs once for each seed, each kind of behaviour model once, and the policies."""
+    logged = {"episodes": out / "episodes", "labels": out / "labels"}
+    done = set[str]()
+    yield from (job for job in plan(config, out) if job.stage in SHARED)
+    for cell in wanted:
+        variant = STUDIES[cell.study].variants[cell.variant]
+        kind = "-".join(f"{name}-{value}" for name, value in variant.behaviour.items()) or "default"
+        costs, model = f"costs-{variant.costs}-{cell.seed}", f"behaviour-{kind}"
+        behaviour = {**config.behaviour, **variant.behaviour}
+        parents = [
+            Job(
+                costs,
+                "redistribute",
+                redistributor_settings(config, variant.costs),
+                cell.seed,
+                logged,
+                out / costs,
+                ("label",),
+            ),
+            Job(model, "behaviour", behaviour, config.seed, logged, out / model, ("label",)),
+        ]
+        yield from (job for job in parents if job.name not in done)
+        done |= {costs, model}
+        inputs = {**logged, "costs": out / costs, "behaviour": out / model}
+        policy, learn = out / "policies" / cell.name, f"learn-{cell.name}"
+        training = {**config.learn, **variant.learn, "budget": str(cell.budget)}
+        yield Job(learn, "learn", training, cell.seed, inputs, policy, (costs, model))
+        test = {"task": config.task, "episodes": config.evaluate.episodes}
+        seed, output = FIRST_SEED + cell.seed, out / "scores" / cell.name
+        yield Job(f"evaluate-{cell.name}", "evaluate", test, seed, {"policy": policy}, output, (learn,))
+
+
+def row_of(cell: Cell, config: RunConfig, out: Path, seconds: float | None) -> Row:
+    """What a finished cell says."""
+    scores = store.read(out / "scores" / cell.name, "scores")
+    info = store.read(out / "policies" / cell.name, "policy").info
+    return {
+        **cell._asdict(),
+        "task": config.task,
+        "key": key_of(cell, config),
+        "updates": info["updates"],
+        "episodes": len(scores.returns),
+        "violation_rate": scores.violation_rate,
+        "mean_return": scores.mean_return,
+        "mean_return_until_stop": scores.mean_return_until_stop,
+        "predicted_cost": info["predicted_cost"],
+        "cost_estimate": info["history"][-1]["cost_estimate"],
+        "multiplier": info["multiplier"],
+        "training_seconds": seconds,
+    }
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="ladder or budgets.")],
+    task: Annotated[str, typer.Option(help="Which task, such as point.")],
+    rows: Annotated[Path, typer.Option(help="File of rows; those in it are not computed again.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything else.")],
+    preset: Annotated[str, typer.Option(help="Settings of the logs, shipped under a name.")] = "quick",
+    seeds: Annotated[int, typer.Option(min=1, help="Policies of each variant and budget.")] = 5,
+    updates: Annotated[int, typer.Option(min=1, help="Length of each training.")] = 5000,
+    episodes: Annotated[int, typer.Option(min=1, help="Test episodes of each policy.")] = 500,
+    only: Annotated[list[str], typer.Option(help="Only this variant; may be repeated.")] = [],  # noqa: B006
+    settings: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting, as for rci run.")
+    ] = [],  # noqa: B006 (typer copies it)
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
+) -> None:
+    """Train and test the policies of a study, and keep their numbers."""
+    if name not in STUDIES:
+        raise unknown_name("study", name, STUDIES)
+    config = study_config(task, preset, updates, episodes, settings)
+    check_config(config)
+    prepare_folder(out)
+    known = {row["key"]: row for row in read_rows(rows)}
+    wanted = [cell for cell in cells(name, seeds, only) if key_of(cell, config) not in known]
+    by_job = {f"evaluate-{cell.name}": cell for cell in wanted}
+    took = dict[str, float | None]()
+    with alone_in(out), show_progress() as report:
+
+        def note(job: Job, share: float, seconds: float | None) -> None:
+            report(job, share, seconds)
+            if share == 1.0:
+                took[job.name] = seconds
+            if share == 1.0 and job.name in by_job:
+                cell = by_job[job.name]
+                row = row_of(cell, config, out, took.get(f"learn-{cell.name}"))
+                known[row["key"]] = row
+                write_json(rows, list(known.values()))
+
+        run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], workers, note)
+    typer.echo(rows)
+
+
+def study_config(task: str, preset: str, updates: int, episodes: int, settings: Sequence[str]) -> RunConfig:
+    """The logs of a preset, and the learner as it comes; a discount is the task's own."""
+    config = load_config(task, preset, flags=settings)
+    own = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
+    flags = [flag for flag in settings if flag.startswith(("learn.", "evaluate."))]
+    if flags:
+        raise RciError(f"the learner of a study has its defaults; {flags[0]!r} cannot be set.")
+    table = config.as_table()
+    table["learn"] = {**own, "updates": updates}
+    table["evaluate"]["episodes"] = episodes
+    from rci.data.options import build
+
+    return build(RunConfig, table, "settings")
+
+
+def read_rows(file: Path) -> list[Row]:
+    """The rows of a file, none if it is not there yet."""
+    try:
+        return list(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise RciError(f"{file} is damaged: {error}.") from None
+
+
+def main() -> None:
+    """Run a study: exit code 2 and one sentence for a user's mistake."""
+    run_command(app, "variants")
+
+
+if __name__ == "__main__":
+    main()
