@@ -22,7 +22,7 @@ from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning import bcq_lagrangian
+from rci.learning import bc, bc_safe, bcq_lagrangian, cdt
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
@@ -33,8 +33,13 @@ from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
 
 LEARNERS: dict[str, Method] = {
+    "bc": Method(bc.make, bc.Config, bc.Hyper, proposes=False, constrained=False),
+    "bc-safe": Method(bc_safe.make, bc.Config, bc_safe.Hyper, proposes=False, imitates=True),
     "bcq-lagrangian": Method(bcq_lagrangian.make, bcq_lagrangian.Config, bcq_lagrangian.Hyper),
+    "cdt": Method(cdt.make, cdt.Config, cdt.Hyper, proposes=False, imitates=True),
 }
+
+DISCOUNT = 0.99  # of the costs that a percentile is of, where a method has no discount of its own
 
 __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
 
@@ -94,7 +99,16 @@ def learn(
         )
     transitions = Transitions.build(episodes, labels, costs)
     _refuse_one_sided(labels, own, costs.channels)
-    hyper = hyper._replace(threshold=threshold(budget, costs, hyper.discount, hyper.cost_discount))
+    discount, cost_discount = (
+        getattr(hyper, name, usual) for name, usual in (("discount", DISCOUNT), ("cost_discount", 1.0))
+    )
+    hyper = hyper._replace(threshold=threshold(budget, costs, discount, cost_discount))
+    within = kept_budget(budget, costs, discount)
+    if entry.imitates and not within.any():
+        raise RciError(
+            f"no episode kept the budget {budget} under these step costs, and {method!r} only imitates those that did. "
+            "Allow a larger budget, or a percentile such as P30."
+        )
     if not entry.proposes:
         model_config, proposal = None, None
         frozen = FrozenBehaviour(None, measure_scaling(transitions))
@@ -106,11 +120,12 @@ def learn(
         model_config, proposal = behaviour.model.config, behaviour.proposal
         frozen = restore_behaviour(behaviour)
         _refuse_few_proposals(proposal, config)
-    data = to_device(transitions, frozen.scaling, kept_budget(budget, costs, hyper.discount), proposal)
+    data = to_device(transitions, frozen.scaling, within, proposal)
     keeper = None
     if checkpoint is not None:
         parents = [costs.hash, behaviour.hash if entry.proposes and behaviour is not None else None]
-        made_from = [method, asdict(config), [np.asarray(value).tolist() for value in hyper], seed, parents]
+        numbers = [np.asarray(value).tolist() for value in hyper]
+        made_from = [method, asdict(config), numbers, str(budget), seed, parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
     state, history = train(
