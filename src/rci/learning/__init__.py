@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -207,6 +207,12 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
         raise RciError("the threshold is made from the budget; set budget instead.")
     config, hyper, schedule = build_parts((entry.config, entry.hyper, Schedule), options, method)
     return config, hyper, schedule
+
+
+def settings_of(method: str) -> set[str]:
+    """The names of a learner's settings."""
+    entry = _entry(method)
+    return {name for part in (entry.config, entry.hyper, Schedule) for name in get_type_hints(part)}
 
 
 def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[str, ...]) -> None:
