@@ -72,32 +72,35 @@ def logged(cost):
     costs = StepCosts(cost, np.array([2, 5]), labels.cost, False, "by hand", labels.hash)
     transitions = Transitions.build(episodes, labels, costs)
     scaling = measure_scaling(transitions)
-    return episodes, to_device(transitions, scaling), FrozenBehaviour(None, scaling)
+    return to_device(transitions, scaling), FrozenBehaviour(None, scaling)
 
 
-def begun(cost=0.3, hyper=cdt.Hyper(threshold=math.inf)):  # noqa: B008
-    """The learner before its first update, and the first batch."""
-    _, data, frozen = logged(cost)
-    learner = cdt.make(SMALL)
-    batch = learner.sample(jax.random.key(1), data, frozen)
-    return learner, learner.init(jax.random.key(0), batch, hyper), batch, frozen
+LEARNER = cdt.make(SMALL)
+SAMPLE, INIT = jax.jit(LEARNER.sample), jax.jit(LEARNER.init)
+
+
+def begun(cost=0.3, threshold=math.inf):
+    """The state before the first update, and the first batch."""
+    data, frozen = logged(cost)
+    batch = SAMPLE(jax.random.key(1), data, frozen)
+    return INIT(jax.random.key(0), batch, cdt.Hyper(threshold)), batch, frozen
 
 
 def test_fractions_and_negative_costs_are_what_they_are():
     """Five steps of 0.3: the cost-to-go is 1.5, and neither it nor the cost of a step is rounded."""
     for cost in (0.3, -0.3):
-        _, state, batch, _ = begun(cost)
+        state, batch, _ = begun(cost)
         assert {round(float(c), 4) for c in batch.signal[..., 1].ravel()} == {0.0, cost}
         assert sorted({round(float(c) / cost, 4) for c in batch.to_go[..., 1].ravel()}) == [0, 1, 2, 3, 4, 5]
         mean, deviation = 5 * cost / 7, abs(cost) * math.sqrt(10) / 7
         assert np.asarray(state.signal_scale.mean)[1] == pytest.approx(mean)
         assert np.asarray(state.signal_scale.scale)[1] == pytest.approx(deviation)
-    _, state, _, _ = begun(hyper=cdt.Hyper(threshold=0.3))
+    state, _, _ = begun(threshold=0.3)
     assert float(state.target[1]) == pytest.approx(0.3)
 
 
 def test_padding_has_no_influence():
-    learner, state, batch, _ = begun()
+    state, batch, _ = begun()
     padded = batch.weight == 0
     assert 0 < int(padded.sum()) < padded.size
 
@@ -106,7 +109,7 @@ def test_padding_has_no_influence():
 
     names = ("obs", "before", "to_go", "action", "signal")
     spoilt = batch._replace(**{name: spoil(getattr(batch, name)) for name in names})
-    update = jax.jit(learner.update)
+    update = jax.jit(LEARNER.update)
     one, two = (update(jax.random.key(2), state, b, cdt.Hyper()) for b in (batch, spoilt))
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two)):
         assert np.array_equal(a, b)
@@ -114,30 +117,33 @@ def test_padding_has_no_influence():
 
 def test_step_by_step_is_the_same_as_the_whole_window():
     """Seven steps with a memory of three, against the network over the same tokens, told anew at every step."""
-    learner, state, _, frozen = begun()
-    actor = learner.policy(state, frozen, cdt.Hyper())
+    state, _, frozen = begun()
+    actor = LEARNER.policy(state, frozen, cdt.Hyper())
     obs = jax.random.normal(jax.random.key(3), (2, 7, 3))
-    memory = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), learner.memory(actor))
-    act = jax.jit(learner.act)
+    memory = jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), LEARNER.memory(actor))
+    act = jax.jit(LEARNER.act)
     to_go, before = [memory.to_go], [jnp.zeros((2, 2))]
+
+    @jax.jit
+    def whole(to_go, before, obs):
+        actions, features = state.network(cdt.tokens(to_go, obs, before, state.to_go_scale))
+        estimate = state.network.signal_head(features[:, -1], actions[:, -1])
+        return actions[:, -1], cdt.spend(to_go[:, -1], estimate, state.signal_scale)
+
     assert np.asarray(to_go[0][0]) == pytest.approx(np.asarray(state.target))
     for t in range(7):
         action, memory = act(jax.random.key(4), actor, memory, obs[:, t])
         first = max(0, t - 2)
-        told = (jnp.stack(part[first:], axis=1) for part in (to_go, before))
-        to_go_told, before_told = told
-        token = cdt.tokens(to_go_told, obs[:, first : t + 1], before_told, state.to_go_scale)
-        actions, features = state.network(token)
-        assert np.asarray(action) == pytest.approx(np.asarray(actions[:, -1]), abs=1e-5)
-        estimate = state.network.signal_head(features[:, -1], action)
-        left = cdt.spend(to_go[-1], estimate, state.signal_scale)
+        told = (np.stack(part[first:], axis=1) for part in (to_go, before))
+        expected, left = whole(*told, obs[:, first : t + 1])
+        assert np.asarray(action) == pytest.approx(np.asarray(expected), abs=1e-5)
         assert np.asarray(memory.to_go) == pytest.approx(np.asarray(left), abs=1e-5)
         to_go.append(memory.to_go)
         before.append(action)
     assert memory.taken.tolist() == [7, 7]
 
 
-def test_heads_must_divide_the_width(point_episodes, point_labels):
+def test_heads_must_divide_the_width():
     with pytest.raises(RciError, match="hidden must be a multiple of heads, got 9 and 2"):
         cdt.Config(hidden=9, heads=2)
 
