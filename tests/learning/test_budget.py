@@ -9,6 +9,7 @@ from rci.data.types import StepCosts
 from rci.learning.budget import (
     allowed_sum,
     discounted_costs,
+    kept_budget,
     limits,
     parse_budget,
     threshold,
@@ -136,3 +137,13 @@ def test_multiplier_by_hand():
         jnp.array([1.0, 0.1, 3.0]), jnp.array([0.75, 0.0, 0.9]), jnp.array([0.25, 0.25, math.inf]), 0.5
     )
     assert each.tolist() == [1.25, 0.0, 0.0]
+
+
+def test_who_kept_the_budget_by_hand():
+    """Plain costs are 1, 1 and 0; discounted by a half they are 0.75, 0.25 and 0."""
+    assert kept_budget(0.3, COSTS, 0.5).tolist() == [False, False, True]
+    assert kept_budget("P50", COSTS, 0.5).tolist() == [False, True, True]  # at most 0.25
+    assert kept_budget(math.inf, COSTS, 0.5).tolist() == [True, True, True]
+    # by channel, off costs 0, 1 and 0, discounted 0, 0.375 and 0
+    assert kept_budget("near=inf,off=P50", TWO, 0.5).tolist() == [True, False, True]
+    assert kept_budget("near=P50,off=0.2", TWO, 0.5).tolist() == [False, False, True]
