@@ -31,14 +31,14 @@ def logs():
     return episodes, labels, redistribute(episodes, labels, "sparse"), behaviour
 
 
-class Died(Exception):
+class DiedError(Exception):
     pass
 
 
 def die_at(share):
     def progress(done):
         if done >= share:
-            raise Died
+            raise DiedError
 
     return progress
 
@@ -47,7 +47,7 @@ def test_resumed_training_is_the_same_training(logs, tmp_path):
     *data, behaviour = logs
     whole = learn(*data, seed=3, behaviour=behaviour, **SMALL)
     folder, settings = tmp_path / "kept", {**SMALL, "checkpoint_every": 600}
-    with pytest.raises(Died):
+    with pytest.raises(DiedError):
         learn(*data, seed=3, behaviour=behaviour, checkpoint=folder, progress=die_at(0.7), **settings)
     assert store.read(folder, "checkpoint").info["update"] == 1000  # the first chance after 600
     heard = []
@@ -60,7 +60,7 @@ def test_resumed_training_is_the_same_training(logs, tmp_path):
 def test_a_checkpoint_of_another_training_is_not_used(logs, tmp_path):
     *data, behaviour = logs
     folder, settings = tmp_path / "kept", {**SMALL, "checkpoint_every": 500}
-    with pytest.raises(Died):
+    with pytest.raises(DiedError):
         learn(*data, seed=3, behaviour=behaviour, checkpoint=folder, progress=die_at(0.5), **settings)
     heard = []
     other = learn(*data, seed=4, behaviour=behaviour, checkpoint=folder, progress=heard.append, **settings)

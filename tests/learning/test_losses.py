@@ -16,6 +16,7 @@ from rci.learning.losses import (
     soft_minimum,
     soft_update,
     squared_error,
+    weighted_squared_error,
 )
 
 TERMINATED, STOPPED = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0])
@@ -96,3 +97,10 @@ def test_gaussian_kl():
 
 def test_soft_update():
     assert soft_update(jnp.array(1.0), jnp.array(3.0), 0.25) == 1.5
+
+
+def test_weighted_squared_error_by_hand():
+    prediction = jnp.array([[[1.0, 2.0], [0.0, 0.0]], [[5.0, 5.0], [3.0, 0.0]]])
+    weight = jnp.array([[1.0, 0.5], [0.0, 0.5]])
+    # errors 1 + 4, 0, whatever, 9; weights 1, 0.5, 0, 0.5
+    assert weighted_squared_error(prediction, jnp.zeros((2, 2, 2)), weight) == pytest.approx((5.0 + 4.5) / 2)

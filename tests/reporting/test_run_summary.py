@@ -83,6 +83,25 @@ def test_fields_hold_what_the_policies_do_and_expect(
         assert field_maps(CONFIG, tmp_path, task) == ()  # type: ignore[arg-type]
 
 
+def test_policies_without_critics_have_no_maps(
+    point_episodes: Episodes, point_labels: Labels, tmp_path: Path
+) -> None:
+    costs = redistribute(point_episodes, point_labels, "sparse")
+    config = RunConfig("point", compare=Compare(("sparse",), (0.1,), seeds=1))
+    (entry,) = entries(config)
+    policy = learn(point_episodes, point_labels, costs, "bc-safe", 0.1, updates=2, hidden=8)
+    store.write(tmp_path / "policies" / entry.name, policy)
+    store.write(tmp_path / "rollouts" / entry.name, point_episodes)
+    obs = point_episodes.obs[:12].reshape(3, 4, 4)
+    probe = SimpleNamespace(obs=obs, arrow=lambda action: action)
+    task = SimpleNamespace(probe=lambda: probe)
+    assert critic_maps(config, tmp_path, task) == field_maps(config, tmp_path, task) == ()  # type: ignore[arg-type]
+    scores = Scores(np.zeros(9), np.zeros(9), np.full(9, -1), np.full(9, 5))
+    result = method_result(tmp_path, [entry], {entry: scores})
+    assert result.multipliers == ()
+    assert result_row(result).multiplier is None
+
+
 def test_channels_from_policies_to_the_report(point_episodes: Episodes, tmp_path: Path) -> None:
     """Two kinds of danger, made up: multipliers, thresholds, verdicts and maps of each."""
     stops = np.where(np.arange(60) % 2, 1, -1)

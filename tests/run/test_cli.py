@@ -127,6 +127,9 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 0.05"),
     (("learn", "episodes", "labels", "costs", "--budget", "a=0.1,b=0.2", "--out", "x"), "these costs have no channels"),
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
+    (("learn", "episodes", "labels", "costs", "--method", "cdt", "--behaviour", "labels-behaviour", "--out", "x"),
+     "'cdt' uses no behaviour model"),
+    (("learn", "episodes", "labels", "costs", "--method", "bc", "--out", "x"), "knows no budget"),
     (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
     (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),
     (("select", "episodes", "labels", "costs", "policy", "policy"), "the policy policy is given twice"),
@@ -177,6 +180,13 @@ def test_two_budgets_share_one_behaviour_model(demo):
     result = rci(*again, "--set", "behaviour.updates=20", "--seed", 3, "--out", "other-policy", cwd=demo[0])
     assert result.returncode == 0, result.stderr
     assert "behaviour  unchanged" in result.stderr
+
+
+def test_a_learner_that_needs_no_behaviour_model_fits_none(demo):
+    more = ("--method", "bc-safe", "--set", "updates=5", "--set", "hidden=8", "--out", "imitator")
+    result = rci("learn", "episodes", "labels", "costs", "--budget", "P50", *more, cwd=demo[0])
+    assert result.returncode == 0, result.stderr
+    assert "behaviour" not in result.stderr
 
 
 def test_labels_of_another_dataset(demo):

@@ -50,6 +50,8 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["compare.budgets=['near=0.1,off']"], "written proximity=0.05,road=P20"),
         (["compare.seeds=5000"], "compare.seeds must be at most 1000"),
         (["learn.method=3"], "unknown learner 3"),
+        (["learn.method=bc"], "'bc' knows no budget, so the budgets 0.02, 0.1, 0.3 would be ignored"),
+        (["learn.method=cdt", "learn.candidates=3"], "unknown setting of cdt 'candidates'"),
         (["learn.candidates=0"], "candidates must be at least 1, got 0"),
         (["behaviour.updates=0"], "updates must be at least 1, got 0"),
         (["seed=99999999999"], "seed must be 0 to"),
@@ -129,6 +131,20 @@ def test_the_plan_shares_work_and_separates_seeds(tmp_path):
     other = load_config("point", "quick", None, ["compare.seeds=2"], seed=1)
     assert seeds == {0, 1}
     assert not seeds & {job.seed for job in plan(other, tmp_path) if job.stage in ("learn", "evaluate")}
+
+
+def test_another_learner_keeps_what_it_shares_with_the_preset(tmp_path):
+    config = load_config("point", "quick", None, ["learn.method=cdt", "learn.context=4"])
+    check_config(config)
+    expected = {"method": "cdt", "hidden": 64, "batch_size": 64, "updates": 8000, "context": 4}
+    assert config.learn == expected
+    check_config(load_config("point", "quick", None, ["learn.method=bc", "compare.budgets=[inf]"]))
+    # it needs no behaviour model, so nobody fits one
+    jobs = plan(config, tmp_path)
+    assert not any(job.stage == "behaviour" or "behaviour" in (*job.needs, *job.inputs) for job in jobs)
+    (tmp_path / "own.toml").write_text("[learn]\nmethod = 'bc-safe'\n")
+    config = load_config("point", "quick", tmp_path / "own.toml", ["learn.hidden=8"])
+    assert config.learn == {"method": "bc-safe", "hidden": 8, "batch_size": 64, "updates": 8000}
 
 
 def test_rci_and_its_redistributor_by_name_may_differ(tmp_path):

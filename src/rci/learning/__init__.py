@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning import bcq_lagrangian, bear_lagrangian, coptidice, cpq
+from rci.learning import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
@@ -33,11 +33,16 @@ from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
 
 LEARNERS: dict[str, Method] = {
+    "bc": Method(bc.make, bc.Config, bc.Hyper, proposes=False, constrained=False),
+    "bc-safe": Method(bc_safe.make, bc.Config, bc_safe.Hyper, proposes=False, imitates=True),
     "bcq-lagrangian": Method(bcq_lagrangian.make, bcq_lagrangian.Config, bcq_lagrangian.Hyper),
     "bear-lagrangian": Method(bear_lagrangian.make, bear_lagrangian.Config, bear_lagrangian.Hyper),
     "coptidice": Method(coptidice.make, coptidice.Config, coptidice.Hyper, proposes=False),
     "cpq": Method(cpq.make, cpq.Config, cpq.Hyper),
+    "cdt": Method(cdt.make, cdt.Config, cdt.Hyper, proposes=False, imitates=True),
 }
+
+DISCOUNT = 0.99  # of the costs that a percentile is of, where a method has no discount of its own
 
 __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
 
@@ -97,10 +102,19 @@ def learn(
         )
     transitions = Transitions.build(episodes, labels, costs)
     _refuse_one_sided(labels, own, costs.channels)
-    bounds = threshold(budget, costs, hyper.discount, hyper.cost_discount)
+    discount, cost_discount = (
+        getattr(hyper, name, usual) for name, usual in (("discount", DISCOUNT), ("cost_discount", 1.0))
+    )
+    bounds = threshold(budget, costs, discount, cost_discount)
     hyper = hyper._replace(threshold=bounds)
     if "audited" in hyper._fields:
         hyper = hyper._replace(**audit(own, bounds, config.estimate == "audited"))
+    within = kept_budget(budget, costs, discount)
+    if entry.imitates and not within.any():
+        raise RciError(
+            f"no episode kept the budget {budget} under these step costs, and {method!r} only imitates those that did. "
+            "Allow a larger budget, or a percentile such as P30."
+        )
     if not entry.proposes:
         model_config, proposal = None, None
         frozen = FrozenBehaviour(None, measure_scaling(transitions))
@@ -112,11 +126,12 @@ def learn(
         model_config, proposal = behaviour.model.config, behaviour.proposal
         frozen = restore_behaviour(behaviour)
         _refuse_few_proposals(proposal, config)
-    data = to_device(transitions, frozen.scaling, kept_budget(budget, costs, hyper.discount), proposal)
+    data = to_device(transitions, frozen.scaling, within, proposal)
     keeper = None
     if checkpoint is not None:
         parents = [costs.hash, behaviour.hash if entry.proposes and behaviour is not None else None]
-        made_from = [method, asdict(config), [np.asarray(value).tolist() for value in hyper], seed, parents]
+        numbers = [np.asarray(value).tolist() for value in hyper]
+        made_from = [method, asdict(config), numbers, str(budget), seed, parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
     state, history = train(
@@ -198,6 +213,12 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
         raise RciError(f"{name!r} is made from the budget; set budget instead.")
     config, hyper, schedule = build_parts((entry.config, entry.hyper, Schedule), options, method)
     return config, hyper, schedule
+
+
+def settings_of(method: str) -> set[str]:
+    """The names of a learner's settings."""
+    entry = _entry(method)
+    return {name for part in (entry.config, entry.hyper, Schedule) for name in get_type_hints(part)}
 
 
 def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[str, ...]) -> None:

@@ -45,3 +45,4 @@ class Method(NamedTuple):
         True  # whether it uses the behaviour model; otherwise only its scaling, and none is fitted
     )
     constrained: bool = True  # whether a budget means anything to it
+    imitates: bool = False  # whether it follows the episodes that kept the budget, so that there must be some

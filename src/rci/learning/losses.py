@@ -77,6 +77,12 @@ def squared_error(prediction: jax.Array, target: jax.Array) -> jax.Array:
     return jnp.mean(jnp.sum(((prediction - target) ** 2).reshape(len(target), -1), axis=-1))
 
 
+def weighted_squared_error(prediction: jax.Array, target: jax.Array, weight: jax.Array) -> jax.Array:
+    """sum_i w_i |prediction_i - target_i|^2 / sum_i w_i, summed over features. Both [..., n], weight [...]."""
+    error = jnp.sum((prediction - target) ** 2, axis=-1)
+    return jnp.sum(weight * error) / jnp.sum(weight)
+
+
 def joint_squared_error(critics: Sequence[jax.Array], target: jax.Array) -> jax.Array:
     """Sum over the critics of the squared error; no gradient flows into the target."""
     target = jax.lax.stop_gradient(target)

@@ -31,7 +31,7 @@ class ChannelRow(NamedTuple):
     channel: str
     asked: str
     threshold: float
-    multiplier: float
+    multiplier: float | None
     violation_rate: float
     violation_low: float
     violation_high: float
@@ -334,7 +334,7 @@ def _channel_row(result: ChannelResult) -> ChannelRow:
         channel=result.channel,
         asked="none" if result.budget == math.inf else result.asked,
         threshold=result.threshold,
-        multiplier=float(np.mean(result.multipliers)),
+        multiplier=float(np.mean(result.multipliers)) if result.multipliers else None,
         violation_rate=float(np.mean(result.violation_rates)),
         violation_low=result.violation_interval[0],
         violation_high=result.violation_interval[1],

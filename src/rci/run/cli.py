@@ -340,7 +340,7 @@ def learn(
     """Train a policy that stays within the budget, from logs alone.
 
     The behaviour model is fitted first, unless it is there: one beside the labels serves every budget and seed.
-    Its settings are those that begin with "behaviour.".
+    Its settings are those that begin with "behaviour.". Learners that need none fit none.
 
     Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
     """
@@ -351,7 +351,7 @@ def learn(
     prepare_process()  # before anything imports JAX
     from rci.data.options import build
     from rci.data.store import read
-    from rci.learning import BehaviourConfig, parse_options
+    from rci.learning import LEARNERS, BehaviourConfig, parse_options
     from rci.learning.budget import limits, parse_budget
 
     options = stage_flags(settings)
@@ -360,16 +360,21 @@ def learn(
         raise RciError("a behaviour model that is given cannot be given settings as well.")
     parse_options(method, options)
     build(BehaviourConfig, model_options, "behaviour")
+    proposes = LEARNERS[method].proposes
+    if not proposes and (behaviour is not None or model_options):
+        raise RciError(
+            f"{method!r} uses no behaviour model, so leave out --behaviour and behaviour.* settings."
+        )
     parse_budget(budget)
     model = behaviour or labels.with_name(f"{labels.name}-behaviour")
     given = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
     given.check_parent(read(labels, "labels"))
     limits(budget, given.channels)
     logged = {"episodes": episodes, "labels": labels}
-    inputs = {**logged, "costs": costs, "behaviour": model}
+    inputs = {**logged, "costs": costs, **({"behaviour": model} if proposes else {})}
     fit = Job("behaviour", "behaviour", model_options, 0, logged, model)
     train = Job("learn", "learn", {"method": method, **options, "budget": budget}, seed, inputs, out)
-    _run([train] if behaviour is not None else [fit, train], as_json)
+    _run([fit, train] if proposes and behaviour is None else [train], as_json)
 
 
 @app.command()

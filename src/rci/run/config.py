@@ -80,8 +80,8 @@ def load_config(
     defaults = RunConfig(task).as_table()
     table = merge(defaults, read_preset(task, preset))
     if file is not None:
-        table = merge(table, _read_toml(file))
-    table = merge(table, parse_flags(flags))
+        table = lay(table, _read_toml(file))
+    table = lay(table, parse_flags(flags))
     if seed is not None:
         table["seed"] = seed
     if table["task"] != task:
@@ -121,6 +121,22 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Table:
         both = isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
         merged[key] = merge(under[key], value) if both else value
     return merged
+
+
+def lay(under: Table, over: Table) -> Table:
+    """`over` merged on `under`. Where it names another learner, only what that one has stays of the settings below.
+
+    So a preset sets the size and length of training of every learner, and what only its own has is no mistake.
+    """
+    learn = over.get("learn")
+    method = learn.get("method") if isinstance(learn, Mapping) else None
+    if method not in (None, under["learn"]["method"]):
+        from rci.learning import LEARNERS, settings_of
+
+        if method in LEARNERS:  # whether it is known is checked later
+            shared = {key: value for key, value in under["learn"].items() if key in settings_of(method)}
+            under = {**under, "learn": shared}
+    return merge(under, over)
 
 
 def parse_flags(flags: Sequence[str]) -> Table:

@@ -163,7 +163,7 @@ def _learn(job: Job, progress: Progress) -> Record:
     from rci.learning import learn
 
     episodes, labels, costs = (_read(job, kind) for kind in ("episodes", "labels", "costs"))
-    behaviour = _read(job, "behaviour")
+    behaviour = _read(job, "behaviour") if "behaviour" in job.inputs else None  # not every learner uses one
     return learn(
         episodes,
         labels,

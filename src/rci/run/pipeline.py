@@ -38,7 +38,7 @@ def check_config(config: RunConfig) -> None:
     from rci.collection.recipe import needs_demonstrators
     from rci.data.options import build
     from rci.labeling import NOISES
-    from rci.learning import behaviour, parse_options
+    from rci.learning import LEARNERS, behaviour, parse_options
     from rci.learning.budget import allowed_sum, limits, parse_budget
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
@@ -62,7 +62,14 @@ def check_config(config: RunConfig) -> None:
         for limit in numbers if method != "reward-only" else ():
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     learner = dict(config.learn)
-    parse_options(learner.pop("method"), learner)
+    chosen = learner.pop("method")
+    parse_options(chosen, learner)
+    limited = [method for method in config.compare.methods if method != "reward-only"]
+    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
+        raise RciError(
+            f"the learner {chosen!r} knows no budget, so the budgets {', '.join(budgets)} would be ignored; set "
+            "compare.budgets to [inf], or choose a learner that keeps budgets."
+        )
     build(behaviour.Config, config.behaviour, "behaviour")
     for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
         if not values:
@@ -106,8 +113,9 @@ def cost_name(method: str) -> str:
 def plan(config: RunConfig, out: Path) -> list[Job]:
     """All jobs of a run, in the order in which they are best done."""
     from rci.collection.recipe import needs_demonstrators
+    from rci.learning import LEARNERS
 
-    episodes, labels, behaviour = out / "episodes", out / "labels", out / "behaviour"
+    episodes, labels = out / "episodes", out / "labels"
     logged = {"episodes": episodes, "labels": labels}
     recording = {
         "task_name": config.task,
@@ -127,10 +135,13 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
             "collect", "collect", recording, config.seed, demonstrators, episodes, tuple(demonstrators)
         ),
         "label": Job("label", "label", rule, config.seed, {"episodes": episodes}, labels, ("collect",)),
-        "behaviour": Job(
-            "behaviour", "behaviour", config.behaviour, config.seed, logged, behaviour, ("label",)
-        ),
     }
+    model = dict[str, Path]()
+    if LEARNERS[config.learn["method"]].proposes:
+        model = {"behaviour": out / "behaviour"}
+        jobs["behaviour"] = Job(
+            "behaviour", "behaviour", config.behaviour, config.seed, logged, model["behaviour"], ("label",)
+        )
     for entry in entries(config):
         name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
         settings = redistributor_settings(config, entry.method)
@@ -139,7 +150,7 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
             name, "redistribute", settings, entry_seed(config, entry), logged, output, ("label",)
         )
     for entry in entries(config):
-        for job in _jobs_of(entry, config, out, {**logged, "behaviour": behaviour}):
+        for job in _jobs_of(entry, config, out, {**logged, **model}):
             jobs[job.name] = job
     return list(jobs.values())
 
@@ -149,7 +160,7 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     costs = f"{cost_name(entry.method)}-seed{entry.seed}"
     policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
     settings = {**config.learn, "budget": str(entry.budget)}
-    needs = (f"costs-{costs}", "behaviour")
+    needs = (f"costs-{costs}", *({"behaviour"} & set(inputs)))
     learn = f"learn-{entry.name}"
     jobs = [Job(learn, "learn", settings, seed, {**inputs, "costs": out / "costs" / costs}, policy, needs)]
     stages = [("evaluate", "scores", config.evaluate.episodes)]

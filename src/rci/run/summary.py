@@ -88,7 +88,7 @@ def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) 
         violation_interval=clopper_pearson(sum(int(s.violated.sum()) for s in mine), sum(map(len, mine))),
         seed_intervals=tuple(clopper_pearson(int(s.violated.sum()), len(s)) for s in mine),
         rollouts=store.read(out / "rollouts" / first.name, "episodes"),
-        multipliers=() if named else tuple(float(info["multiplier"]) for info in policies),
+        multipliers=() if named else tuple(float(i["multiplier"]) for i in policies if "multiplier" in i),
         contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
         channels=channel_results(first, mine, policies),
     )
@@ -116,7 +116,7 @@ def channel_results(
                 budget=None if isinstance(limit, str) else limit,
                 asked=str(limit),
                 threshold=float(np.mean([float(info["threshold"][name]) for info in policies])),
-                multipliers=tuple(float(info["multiplier"][name]) for info in policies),
+                multipliers=tuple(float(i["multiplier"][name]) for i in policies if "multiplier" in i),
                 violation_rates=tuple(rates),
                 violation_interval=clopper_pearson(sum(counts), sum(episodes)),
                 seed_intervals=tuple(clopper_pearson(*pair) for pair in zip(counts, episodes)),
@@ -128,7 +128,8 @@ def channel_results(
 def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ...]:
     """What the cost critic of each method's first policy at its tightest budget expects over the task's probe.
 
-    With channels that is the sum over them; the method that the report is about has a map of each channel as well.
+    Policies without critics are left out. With channels it is the sum over them; the method that the report is about
+    has a map of each channel as well.
     """
     if task.probe is None:
         return ()
@@ -141,6 +142,8 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
     for method in config.compare.methods:
         entry = first_policies(config, method)[0]
         policy = store.read(out / "policies" / entry.name, "policy")
+        if "predicted_cost" not in policy.info:
+            continue
         channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, obs)
         budget, total = str(entry.budget), expected_cost.sum(axis=-1) if channels else expected_cost
         maps.append(CriticMap(method, budget, total))
@@ -154,7 +157,8 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
 def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]:
     """Where the main method's first policies push over the task's probe, from a loose budget to a tight one.
 
-    What knows no budget comes first. The action at a point is the one that the values are of: both have one seed.
+    What knows no budget comes first; policies without critics are left out. The action at a point is the one that the
+    values are of: both have one seed.
     """
     probe = None if task.probe is None else task.probe()
     if probe is None or probe.arrow is None:
@@ -165,6 +169,8 @@ def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]
     maps = []
     for entry in field_entries(config):
         policy = restore_policy(store.read(out / "policies" / entry.name, "policy"))
+        if "predicted_cost" not in policy.info:
+            continue
         action = policy.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
         expected_return, expected_cost = predict_values(policy, probe.obs)
         maps.append(
@@ -172,14 +178,16 @@ def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]
                 method=entry.method,
                 budget=str(entry.budget),
                 arrow=np.asarray(probe.arrow(action.reshape(*expected_return.shape, -1))),
-                value=expected_return - _price(policy.info["multiplier"], expected_cost),
+                value=expected_return - _price(policy.info.get("multiplier"), expected_cost),
             )
         )
     return tuple(maps)
 
 
-def _price(multiplier: float | dict[str, float], expected_cost: Array) -> Array:
+def _price(multiplier: float | dict[str, float] | None, expected_cost: Array) -> Array | float:
     """What the expected cost is worth: multiplier * cost, summed over the channels where there are some."""
+    if multiplier is None:  # a method that prices nothing
+        return 0.0
     if isinstance(multiplier, dict):
         return np.asarray(expected_cost @ np.array(list(multiplier.values())))
     return np.asarray(multiplier * expected_cost)
