@@ -29,6 +29,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
         reward=normal(rows),
         cost=normal(rows, channels),
         label_cost=jax.random.uniform(next(keys), (rows, channels)),
+        cost_range=jnp.array([[-9.0] * channels, [9.0] * channels]),
         next_obs=normal(rows, obs),
         terminated=flags(),
         truncated=flags(),
@@ -150,6 +151,16 @@ def answering(learner, batch, hyper, **answers):
     return state._replace(online=blank, target=blank)
 
 
+def test_a_cost_target_stays_in_the_range_of_recorded_sums():
+    learner, hyper = bcq.make(Config(**SMALL)), Hyper(threshold=0.0, learning_rate=0.0)
+    batch = random_batch()._replace(cost_range=jnp.array([[-0.25], [0.5]]))
+    state = answering(learner, batch, hyper, cost_critic=([0.2], [0.6]))
+    _, info = learner.update(jax.random.key(1), state, batch, hyper)
+    y = np.clip(np.asarray(batch.cost)[:, 0] + (1 - np.asarray(batch.last)) * 0.4, -0.25, 0.5)
+    assert set(y) & {-0.25, 0.5}
+    assert info.cost_loss == pytest.approx(float(((0.2 - y) ** 2 + (0.6 - y) ** 2).mean()), rel=1e-5)
+
+
 def test_two_channels_by_hand():
     """Targets, estimates, multipliers and the actor's loss of two channels, worked out one by one."""
     learner = bcq.make(Config(**SMALL))
@@ -251,6 +262,7 @@ def test_the_auditor_by_hand():
     assert np.asarray(after.multiplier) == pytest.approx([0.5 * 0.6, 0.5 * 1.9])
     # What it learns: the label at the end, its own answer before it, whatever the step costs are.
     y = np.asarray(batch.label_cost) + (1 - np.asarray(batch.last))[:, None] * np.array([0.7, 0.9])
+    y = np.minimum(y, 1.0)  # no label is larger
     gradient = -2 * (y - np.array([0.7, 0.9])).mean(axis=0)  # of the bias of the last layer
     moved, _ = learner.update(jax.random.key(1), state, batch, hyper._replace(learning_rate=1e-3))
     step = np.asarray(moved.online.auditor.rest.biases[-1] - state.online.auditor.rest.biases[-1])

@@ -170,10 +170,26 @@ def test_the_worst_return_is_that_of_the_data():
     from rci.learning.dataset import Dataset
 
     rows, number = jnp.zeros(2, jnp.int32), jnp.zeros(2)
+    one = jnp.zeros((2, 1))
     data = Dataset(
-        jnp.zeros((2, 1)), rows, jnp.zeros((2, 1)), number, jnp.zeros((2, 1)), number, number, number, number,
-        rows, rows, jnp.array([-1.5, 2.0]), jnp.zeros((2, 1)), number, jnp.zeros((2, 3, 1)),
-    )  # fmt: skip
+        obs=one,
+        row=rows,
+        action=one,
+        reward=number,
+        cost=one,
+        terminated=number,
+        truncated=number,
+        stopped=number,
+        last=number,
+        initial=rows,
+        step=rows,
+        reward_to_go=jnp.array([-1.5, 2.0]),
+        cost_to_go=one,
+        cost_range=one,
+        label_cost=one,
+        within=number,
+        proposal=jnp.zeros((2, 3, 1)),
+    )
     sample = cpq.make(Config(**SMALL)).sample
     assert float(sample(jax.random.key(0), data, FrozenBehaviour(None, None)).worst) == -1.5
     richer = data._replace(reward_to_go=jnp.array([1.0, 2.0]))

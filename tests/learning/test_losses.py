@@ -17,6 +17,7 @@ from rci.learning.losses import (
     soft_update,
     squared_error,
     weighted_squared_error,
+    within_range,
 )
 
 TERMINATED, STOPPED = jnp.array([0.0, 1.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 1.0, 0.0])
@@ -104,3 +105,12 @@ def test_weighted_squared_error_by_hand():
     weight = jnp.array([[1.0, 0.5], [0.0, 0.5]])
     # errors 1 + 4, 0, whatever, 9; weights 1, 0.5, 0, 0.5
     assert weighted_squared_error(prediction, jnp.zeros((2, 2, 2)), weight) == pytest.approx((5.0 + 4.5) / 2)
+
+
+def test_within_range_by_hand():
+    value = jnp.array([[-2.0, 0.5], [0.25, 3.0]])
+    assert within_range(value, jnp.array([-1.0, 0.0]), jnp.array([1.0, 2.0])).tolist() == [
+        [-1.0, 0.5],
+        [0.25, 2.0],
+    ]
+    assert within_range(value, 0.0, 1.0).tolist() == [[0.0, 0.5], [0.25, 1.0]]

@@ -94,11 +94,11 @@ class Hyper(NamedTuple):
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
-    target_rate: float = 0.005
+    target_rate: float = 0.03  # fast, because an undiscounted cost must come back a whole episode
     reward_pessimism: float = 0.75  # weight of the lower twin
     cost_pessimism: float = 0.5  # weight of the higher twin
     nudge: float = 0.05  # largest change of a candidate by the actor
-    multiplier_rate: float = 1e-3
+    multiplier_rate: float = 0.03
 
 
 class Networks(eqx.Module):
