@@ -181,8 +181,8 @@ def test_two_channels_by_hand():
     assert info.cost_loss == pytest.approx(float(expected), rel=1e-5)
     assert np.asarray(info.cost_estimate) == pytest.approx([0.4, 2.0])
     assert np.asarray(after.multiplier) == pytest.approx([3.0 + 0.5 * (0.4 - 0.1), 0.0])  # inf: none
-    # Q - sum of lambda * cost = 2.5 - 3 * 0.4 - 0.25 * 2, divided by 1 + 3 + 0.25
-    assert info.actor_loss == pytest.approx(-0.8 / 4.25, rel=1e-5)
+    # of the first members: Q - sum of lambda * cost = 2 - 3 * 0.2 - 0.25 * 1, divided by 1 + 3 + 0.25
+    assert info.actor_loss == pytest.approx(-1.15 / 4.25, rel=1e-5)
 
 
 def test_two_penalties_by_hand():

@@ -116,21 +116,16 @@ def learn(
             "Allow a larger budget, or a percentile such as P30."
         )
     if not entry.proposes:
-        model_config, proposal = None, None
-        frozen = FrozenBehaviour(None, measure_scaling(transitions))
+        behaviour, frozen = None, FrozenBehaviour(None, measure_scaling(transitions))
     else:
-        if behaviour is None:
-            behaviour = fit_behaviour(episodes, labels, seed)
-        if behaviour.info["labels_hash"] != labels.hash:
-            raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-        model_config, proposal = behaviour.model.config, behaviour.proposal
+        behaviour = behaviour or fit_behaviour(episodes, labels, seed)
+        _refuse_foreign(behaviour, labels, config)
         frozen = restore_behaviour(behaviour)
-        _refuse_few_proposals(proposal, config)
-    data = to_device(transitions, frozen.scaling, within, proposal)
+    data = to_device(transitions, frozen.scaling, within, None if behaviour is None else behaviour.proposal)
     keeper = None
     if checkpoint is not None:
-        parents = [costs.hash, behaviour.hash if entry.proposes and behaviour is not None else None]
         numbers = [np.asarray(value).tolist() for value in hyper]
+        parents = [costs.hash, None if behaviour is None else behaviour.hash]
         made_from = [method, asdict(config), numbers, str(budget), seed, parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
@@ -161,7 +156,9 @@ def learn(
         info["predicted_cost"] = _told(expected_cost.mean(axis=0).tolist(), costs.channels)
     settings = {
         "config": asdict(config),
-        "behaviour": model_config or {"obs_size": info["obs_size"], "action_size": info["action_size"]},
+        "behaviour": {"obs_size": info["obs_size"], "action_size": info["action_size"]}
+        if behaviour is None
+        else behaviour.model.config,
         "channels": data.cost.shape[-1],
     }
     policy = restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
@@ -244,12 +241,14 @@ def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[st
             )
 
 
-def _refuse_few_proposals(proposal: Array | None, config: Any) -> None:
-    """A learner that picks more candidates than there are would see some of them twice."""
-    asked = getattr(config, "candidates", 1)
-    if proposal is not None and proposal.shape[1] < asked:
+def _refuse_foreign(behaviour: Behaviour, labels: Labels, config: Any) -> None:
+    """A behaviour model of other data is of no use; and of too few proposals, a learner would see some twice."""
+    if behaviour.info["labels_hash"] != labels.hash:
+        raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
+    known, asked = behaviour.proposal, getattr(config, "candidates", 1)
+    if known is not None and known.shape[1] < asked:
         raise RciError(
-            f"the behaviour model keeps {proposal.shape[1]} proposals for each observation, but candidates is {asked}; "
+            f"the behaviour model keeps {known.shape[1]} proposals for each observation, but candidates is {asked}; "
             "fit it with more of them (behaviour.proposals), or with 0, to decode new ones in every update."
         )
 
@@ -320,7 +319,7 @@ def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], t
     return step
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _compiled(method: str, config: Any) -> tuple[Callable, Callable | None]:
     """Acting and predicting, compiled once for all policies of a kind; not all predict."""
     learner = LEARNERS[method].make(config)

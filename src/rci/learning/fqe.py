@@ -47,6 +47,7 @@ from rci.learning.losses import (
     reward_continues,
     soft_update,
     squared_error,
+    within_range,
 )
 from rci.nets.dense import PairMlp
 from rci.nets.keys import derived_seed, stage_key
@@ -72,7 +73,7 @@ class Hyper(NamedTuple):
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
-    target_rate: float = 0.005
+    target_rate: float = 0.03
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,10 @@ def targets(
     reward_on = reward_continues(data.terminated[index], data.stopped[index], False)
     return (
         bellman_target(data.reward[index], hyper.discount, reward_on, reward_q),
-        bellman_target(data.cost[index], hyper.cost_discount, cost_continues(data.last[index]), cost_q),
+        within_range(
+            bellman_target(data.cost[index], hyper.cost_discount, cost_continues(data.last[index]), cost_q),
+            *data.cost_range,
+        ),
     )
 
 

@@ -102,7 +102,7 @@ def _sound(info: Any) -> jax.Array:
     return finite & jnp.all(multiplier <= LARGEST_MULTIPLIER)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _compiled(make: Callable[[Any], Learner], config: Any) -> tuple[Callable, Callable]:
     learner = make(config)
 

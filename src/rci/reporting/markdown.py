@@ -20,7 +20,7 @@ def result_table(report: ReportInput) -> str:
     """One line per method and budget; below, where there are several kinds of danger, one per kind as well."""
     rows = result_rows(report)
     places = column_places([row.mean_return for row in rows])
-    text = _table(HEADERS, [_cells(row, places) for row in rows])
+    text = table(HEADERS, [_cells(row, places) for row in rows])
     by_channel = [
         (
             row.method, channel.asked, channel.channel, percent(channel.violation_rate), interval(channel),
@@ -29,11 +29,12 @@ def result_table(report: ReportInput) -> str:
         for row in rows
         for channel in row.channels
     ]  # fmt: skip
-    return f"{text}\n{_table(CHANNEL_HEADERS, by_channel)}" if by_channel else text
+    return f"{text}\n{table(CHANNEL_HEADERS, by_channel)}" if by_channel else text
 
 
-def _table(headers: tuple[str, ...], cells: Sequence[tuple[str, ...]]) -> str:
-    lines = [headers, ("---",) * len(headers), *cells]
+def table(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [headers, ["---"] * len(headers), *cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -16,7 +16,6 @@ python -m rci.run.agreement --task point --out runs/agreement-point
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from rci.run.engine import prepare_process, run_jobs
 from rci.run.jobs import Job, input_hash
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
+from rci.run.rows import Row, read_rows
 
 # Of the learners, over those of the run; another learner is named by its "method".
 SETTINGS: dict[str, dict[str, Any]] = {"critic": {"variant": "critic"}, "penalised": {"variant": "penalised"}}
@@ -43,7 +43,6 @@ ASKED = (0.05, 0.1, 0.2, 0.4)  # that a policy is chosen for
 JUDGES = ("rci", "sparse")  # whose step costs a policy is judged by; the first are those of its training
 SHARED = ("demonstrators", "collect", "label", "behaviour")
 CANDIDATES, DRAWS = 5, 1000  # in a set to choose from, and how many sets
-Row = dict[str, Any]
 
 
 class Candidate(NamedTuple):
@@ -268,7 +267,7 @@ def study(
 def judge_all(wanted: Sequence[Candidate], work: Path, judging: dict[str, Any], report: Any) -> list[Row]:
     """A row for every policy. What was judged before, with these settings, is not judged again."""
     file = work / "judgements.json"
-    known = {row["policy_hash"]: row for row in _read_rows(file) if row["judging"] == judging}
+    known = {row["policy_hash"]: row for row in read_rows(file) if row["judging"] == judging}
     job = Job("judge", "judge", {}, 0, {}, file)  # nothing but the name of a bar
     prepared: dict[str, Any] = {}
     rows, began = [], time.monotonic()
@@ -298,26 +297,17 @@ def prepare_judges(work: Path, judging: dict[str, Any]) -> dict[str, Any]:
     return prepared
 
 
-def _read_rows(file: Path) -> list[Row]:
-    try:
-        return list(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return []
-    except ValueError as error:
-        raise RciError(f"{file} is damaged: {error}.") from None
-
-
 def _column(rows: Sequence[Row], name: str) -> Array:
     return np.array([row[name] for row in rows], np.float64)
 
 
 def _table(rows: Sequence[Row]) -> str:
-    heads = list(rows[0])
-    lines = ["| " + " | ".join(head.replace("_", " ") for head in heads) + " |", "|" + " --- |" * len(heads)]
-    for row in rows:
-        cells = [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    from rci.reporting.markdown import table
+
+    cells = [
+        [f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows
+    ]
+    return table([name.replace("_", " ") for name in rows[0]], cells).rstrip()
 
 
 def main() -> None:

@@ -20,18 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from rci.data import store
 from rci.data.errors import RciError, unknown_name
+from rci.data.options import build
+from rci.data.store import write_file
 from rci.run.command import run_command
 from rci.run.config import RunConfig, load_config
 from rci.run.engine import run_jobs
 from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
+from rci.run.rows import Row, read_rows
 
-Row = dict[str, Any]
 SHARED = ("demonstrators", "collect", "label")
 FIRST_SEED = 70_000  # of tests: no other study and no report uses these episodes
 
@@ -195,11 +198,16 @@ def study(
     settings: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting, as for rci run.")
     ] = [],  # noqa: B006 (typer copies it)
+    figure: Annotated[
+        Path | None, typer.Option(help="PNG file to draw all files of budgets beside ROWS to.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
 ) -> None:
     """Train and test the policies of a study, and keep their numbers."""
     if name not in STUDIES:
         raise unknown_name("study", name, STUDIES)
+    if figure is not None and name != "budgets":
+        raise RciError("only the study of budgets has a figure.")
     config = study_config(task, preset, updates, episodes, settings)
     check_config(config)
     prepare_folder(out)
@@ -220,6 +228,14 @@ def study(
                 write_json(rows, list(known.values()))
 
         run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], workers, note)
+    if known:
+        typer.echo(TABLES[name](list(known.values())))
+    if figure is not None:
+        from rci.reporting.budget_figures import budget_picture
+
+        drawn = [row for file in sorted(rows.parent.glob("budgets-*.json")) for row in read_rows(file)]
+        write_file(figure, budget_picture(drawn).png)
+        typer.echo(figure)
     typer.echo(rows)
 
 
@@ -233,19 +249,56 @@ def study_config(task: str, preset: str, updates: int, episodes: int, settings: 
     table = config.as_table()
     table["learn"] = {**own, "updates": updates}
     table["evaluate"]["episodes"] = episodes
-    from rci.data.options import build
-
     return build(RunConfig, table, "settings")
 
 
-def read_rows(file: Path) -> list[Row]:
-    """The rows of a file, none if it is not there yet."""
-    try:
-        return list(json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return []
-    except ValueError as error:
-        raise RciError(f"{file} is damaged: {error}.") from None
+def ladder_table(rows: Sequence[Row]) -> str:
+    """Every rung against the defaults: violation rate and return over seeds, and whether they differ (Welch)."""
+    from rci.evaluation.stats import t_half_width, welch_t_test
+    from rci.reporting.markdown import table
+    from rci.reporting.summary import number
+
+    def of(variant: str, name: str) -> list[float]:
+        return [row[name] for row in rows if row["variant"] == variant]
+
+    def spread(values: list[float], digits: int) -> str:
+        mean = f"{np.mean(values):.{digits}f}"
+        return mean if len(values) < 2 else f"{mean} ± {t_half_width(values):.{digits}f}"
+
+    lines = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        names = ("violation_rate", "mean_return")
+        tests = [
+            "" if variant == "default" or len(of(variant, name)) < 2 else number(p)
+            for name in names
+            for p in [
+                welch_t_test(of(variant, name), of("default", name))[2] if len(of(variant, name)) > 1 else 0.0
+            ]
+        ]
+        shown = [spread([100 * rate for rate in of(variant, names[0])], 1), spread(of(variant, names[1]), 2)]
+        lines.append([variant, str(len(of(variant, names[0]))), shown[0], tests[0], shown[1], tests[1]])
+    return table(("variant", "seeds", "violations, %", "p", "return", "p"), lines)
+
+
+def budget_table(rows: Sequence[Row]) -> str:
+    """Asked and realised: violation rates, on average over seeds, for each budget, and how far they are apart."""
+    from rci.reporting.markdown import table
+
+    budgets = sorted({row["budget"] for row in rows})
+    lines = []
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        own = [row for row in rows if row["variant"] == variant]
+        found = {b: [row["violation_rate"] for row in own if row["budget"] == b] for b in budgets}
+        cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in found.values()]
+        gap = np.mean([abs(row["violation_rate"] - row["budget"]) for row in own])
+        over = np.mean([max(0.0, row["violation_rate"] - row["budget"]) for row in own])
+        seeds = min((len(rates) for rates in found.values() if rates), default=0)
+        lines.append([variant, str(seeds), *cells, f"{100 * gap:.1f}", f"{100 * over:.1f}"])
+    heads = [f"asked {100 * b:g}%" for b in budgets]
+    return table(("variant", "seeds", *heads, "mean gap, points", "mean excess, points"), lines)
+
+
+TABLES = {"ladder": ladder_table, "budgets": budget_table}
 
 
 def main() -> None:
