@@ -8,6 +8,8 @@ import pytest
 from rci.data.errors import RciError
 from rci.learning import bcq_lagrangian as bcq
 from rci.learning.bcq_lagrangian import Config, Hyper, judge, nudge
+from rci.learning.behaviour import Config as VaeConfig
+from rci.learning.behaviour import Vae
 from rci.learning.dataset import Batch, Dataset
 from rci.nets.dense import Committee, Mlp, Normaliser, PairMlp
 
@@ -30,6 +32,7 @@ def random_batch(seed=0, rows=6, obs=3, action=2, candidates=3, channels=1):
         cost=normal(rows, channels),
         label_cost=jax.random.uniform(next(keys), (rows, channels)),
         cost_range=jnp.array([[-9.0] * channels, [9.0] * channels]),
+        model=None,
         next_obs=normal(rows, obs),
         terminated=flags(),
         truncated=flags(),
@@ -279,6 +282,8 @@ def test_the_auditor_by_hand():
 def test_rungs_of_the_ladder_can_be_taken_back(rung):
     learner = bcq.make(Config(**SMALL, **rung))
     hyper, batch = Hyper(threshold=0.1), random_batch()
+    if "alongside" in rung:
+        batch = batch._replace(model=Vae(jax.random.key(5), 3, 2, VaeConfig(hidden=4, latent_limit=0.7)))
     if "shared_targets" in rung:
         batch = batch._replace(cost_candidate=-batch.next_candidate)
     state = learner.init(jax.random.key(0), batch, hyper)
@@ -286,6 +291,7 @@ def test_rungs_of_the_ladder_can_be_taken_back(rung):
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), state.online, after.online)
     assert all(jax.tree.leaves(changed))
     assert (state.online.vae is None) == ("alongside" not in rung)
+    assert state.online.vae is None or state.online.vae.latent_limit == 0.7
     assert len(state.online.cost_critic.rest) == rung.get("critics", 2)
 
 

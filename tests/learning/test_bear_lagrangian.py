@@ -58,6 +58,7 @@ def transitions():
         terminated=jnp.array([0.0, 0.0, 1.0]),
         stopped=jnp.array([0.0, 1.0, 0.0]),
         last=jnp.array([0.0, 1.0, 1.0]),
+        cost_range=jnp.array([[-9.0, -9.0], [9.0, 9.0]]),
         candidate=jnp.tanh(jax.random.normal(next(keys), (3, 3, 1))),
         initial_obs=jax.random.normal(next(keys), (2, 2)),
     )

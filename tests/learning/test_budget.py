@@ -157,3 +157,11 @@ def test_which_episodes_kept_the_budget():
     assert kept_budget("P50", COSTS, 0.5).tolist() == [False, True, True]
     assert kept_budget("near=1,off=0.5", TWO, 0.5).tolist() == [True, False, True]
     assert kept_budget("near=1,off=inf", TWO, 0.5).tolist() == [True, True, True]
+
+
+def test_what_is_seen_of_costs_that_are_paid_back():
+    """Safe episodes cost 1 at first and are paid back: discounted by a half they show 0.5, stopped ones 1."""
+    paid = costs([1.0, -1.0], [1.0, 0.0], [1.0, -1.0], [1.0, 0.0])
+    assert threshold(0.0, paid, 0.99, 0.5).tolist() == [0.5]
+    assert threshold(0.1, paid, 0.99, 0.5) == pytest.approx([0.55])
+    assert threshold(1.0, paid, 0.99, 0.5) == pytest.approx([1.0])

@@ -54,7 +54,6 @@ def test_resumed_training_is_the_same_training(logs, tmp_path):
     again = learn(*data, seed=3, behaviour=behaviour, checkpoint=folder, progress=heard.append, **settings)
     assert heard == [1.0]  # it did not begin anew
     assert again.hash == whole.hash
-    assert not folder.exists()
 
 
 def test_a_checkpoint_of_another_training_is_not_used(logs, tmp_path):
@@ -71,9 +70,14 @@ def test_a_checkpoint_of_another_training_is_not_used(logs, tmp_path):
 def test_a_damaged_checkpoint_is_not_used(tmp_path):
     keeper = Keeper(tmp_path / "kept", 10, "a training")
     keeper.keep({"weight": np.ones(3)}, 10, [{"update": 10.0}])
-    assert keeper.resume({"weight": np.zeros(3)})[1] == 10
+    assert keeper.resume({"weight": np.zeros(3)}, 10)[1] == 10
+    assert keeper.resume({"weight": np.zeros(3)}, 9)[1] == 0  # of a longer training
     (tmp_path / "kept" / "weight.npy").write_bytes(b"no array")
-    assert keeper.resume({"weight": np.zeros(3)})[1] == 0
+    assert keeper.resume({"weight": np.zeros(3)}, 10)[1] == 0
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("not to be touched")
+    with pytest.raises(RciError, match="exists and is not an artefact folder"):
+        Keeper(tmp_path / "mine", 10, "a training").resume({"weight": np.zeros(3)}, 10)
     with pytest.raises(RciError, match="checkpoint_every must be at least 1"):
         learn(*_nothing(), checkpoint_every=0)
 

@@ -18,6 +18,7 @@ from rci.learning.cpq import (
     masked_value,
     shortfall,
     update_push,
+    worst_value,
 )
 
 SMALL = {"hidden": 8, "candidates": 3, "draws": 2, "batch_size": 3}
@@ -102,8 +103,9 @@ def transitions():
         terminated=jnp.array([0.0, 0.0, 1.0]),
         stopped=jnp.array([0.0, 1.0, 0.0]),
         last=jnp.array([0.0, 1.0, 1.0]),
+        cost_range=jnp.array([[-9.0, -9.0], [9.0, 9.0]]),
         candidate=jnp.tanh(jax.random.normal(next(keys), (3, 3, 1))),
-        worst=jnp.asarray(-6.0),
+        worst=jnp.asarray(-3.0),  # at a discount of a half, -6 for ever
     )
 
 
@@ -165,7 +167,7 @@ def test_the_push_raises_the_cost_of_unknown_actions_and_moves_nothing_else():
     assert (with_push.cost_critic(batch.obs, action) > without.cost_critic(batch.obs, action)).all()
 
 
-def test_the_worst_return_is_that_of_the_data():
+def test_the_worst_value_is_the_worst_reward_for_ever():
     from rci.learning.behaviour import FrozenBehaviour
     from rci.learning.dataset import Dataset
 
@@ -175,7 +177,7 @@ def test_the_worst_return_is_that_of_the_data():
         obs=one,
         row=rows,
         action=one,
-        reward=number,
+        reward=jnp.array([-1.5, 2.0]),
         cost=one,
         terminated=number,
         truncated=number,
@@ -183,7 +185,7 @@ def test_the_worst_return_is_that_of_the_data():
         last=number,
         initial=rows,
         step=rows,
-        reward_to_go=jnp.array([-1.5, 2.0]),
+        reward_to_go=number,
         cost_to_go=one,
         cost_range=one,
         label_cost=one,
@@ -192,5 +194,7 @@ def test_the_worst_return_is_that_of_the_data():
     )
     sample = cpq.make(Config(**SMALL)).sample
     assert float(sample(jax.random.key(0), data, FrozenBehaviour(None, None)).worst) == -1.5
-    richer = data._replace(reward_to_go=jnp.array([1.0, 2.0]))
+    richer = data._replace(reward=jnp.array([1.0, 2.0]))
     assert float(sample(jax.random.key(0), richer, FrozenBehaviour(None, None)).worst) == 0.0
+    assert float(worst_value(-1.5, 0.9)) == pytest.approx(-15.0)
+    assert float(worst_value(-1.5, 1.0)) == pytest.approx(-1500.0)

@@ -16,6 +16,10 @@ T = TypeVar("T")
 def build(cls: type[T], values: Mapping[str, Any], where: str) -> T:
     """Build `cls` from `values`; an unknown key or a wrong type is an error that says `where`."""
     hints = typing.get_type_hints(cls)
+    if not isinstance(values, Mapping):
+        raise RciError(
+            f"{where} takes settings of its own, such as {where}.{next(iter(hints))}=..., not {values!r}."
+        )
     arguments = {}
     for key, value in values.items():
         if key not in hints:

@@ -73,7 +73,7 @@ class Transitions:
         flags["terminated"][last] = episodes.terminated & whole
         flags["truncated"][last] = episodes.truncated & whole
         episode = np.repeat(np.arange(len(episodes)), labels.kept_lengths)
-        labelled = labels.channel_cost if costs.channels else labels.cost
+        labelled = labels.cost
         label_cost = np.zeros((len(kept), *labelled.shape[1:]))
         label_cost[last] = labelled
         return cls(

@@ -77,8 +77,8 @@ def learn(
 
     behaviour: a fitted behaviour model of these labels, from `fit_behaviour`; fitted on the spot if not given and the
     method uses one.
-    checkpoint: a folder where the training is kept every `checkpoint_every` updates until it is over. If the process
-    dies, the same call goes on from there and ends in the same policy, bit for bit.
+    checkpoint: a folder where the training is kept every `checkpoint_every` updates. If the process dies, the same call
+    goes on from there and ends in the same policy, bit for bit. Remove the folder once the policy is saved.
     options: settings of the method (see its Config and Hyper), `updates` and `checkpoint_every`.
     """
     expect(Episodes, episodes=episodes)
@@ -90,9 +90,9 @@ def learn(
     entry = LEARNERS[method]
     if not entry.constrained and any(limit != math.inf for limit in own):
         raise RciError(f"{method!r} knows no budget, so {budget} would be ignored; learn with budget inf.")
-    if costs.channels and costs.channels != labels.channels:
+    if costs.channels != labels.channels:
         raise RciError(
-            f"the step costs have the channels {', '.join(costs.channels)}, but the labels have "
+            f"the step costs have the channels {', '.join(costs.channels) or 'none'}, but the labels have "
             f"{', '.join(labels.channels) or 'none'}."
         )
     if not np.issubdtype(episodes.action.dtype, np.floating):
@@ -116,7 +116,9 @@ def learn(
             "Allow a larger budget, or a percentile such as P30."
         )
     if not entry.proposes:
-        behaviour, frozen = None, FrozenBehaviour(None, measure_scaling(transitions))
+        if behaviour is not None:
+            raise RciError(f"{method!r} uses no behaviour model, so leave it out.")
+        frozen = FrozenBehaviour(None, measure_scaling(transitions))
     else:
         behaviour = behaviour or fit_behaviour(episodes, labels, seed)
         _refuse_foreign(behaviour, labels, config)
@@ -126,7 +128,7 @@ def learn(
     if checkpoint is not None:
         numbers = [np.asarray(value).tolist() for value in hyper]
         parents = [costs.hash, None if behaviour is None else behaviour.hash]
-        made_from = [method, asdict(config), numbers, str(budget), seed, parents]
+        made_from = [method, asdict(config), numbers, str(budget), int(seed), parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
     state, history = train(
@@ -143,12 +145,15 @@ def learn(
         "costs_hash": costs.hash,
         "seed": seed,
         "updates": schedule.updates,
+        "reward_unit": float(frozen.scaling.reward_unit),
         "history": history,
         **named_channels(costs.channels),
     }
-    multipliers = [value for name, value in history[-1].items() if name.startswith("multiplier")]
-    if multipliers:
-        info["multiplier"] = _told(multipliers, costs.channels)
+    if hasattr(state, "multiplier"):  # counted in the unit of rewards
+        info["multiplier"] = _told(state.multiplier.tolist(), costs.channels)
+    estimates = [value for name, value in history[-1].items() if name.startswith("cost_estimate")]
+    if estimates:
+        info["cost_estimate"] = _told(estimates, costs.channels)
     _, predict = _compiled(method, config)
     if predict is not None:
         expected_return, expected_cost = predict(actor, data.obs[data.initial])
@@ -161,10 +166,7 @@ def learn(
         else behaviour.model.config,
         "channels": data.cost.shape[-1],
     }
-    policy = restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
-    if keeper is not None:
-        keeper.forget()
-    return policy
+    return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
 
 
 def restore_policy(policy: Policy) -> Policy:
@@ -245,11 +247,17 @@ def _refuse_foreign(behaviour: Behaviour, labels: Labels, config: Any) -> None:
     """A behaviour model of other data is of no use; and of too few proposals, a learner would see some twice."""
     if behaviour.info["labels_hash"] != labels.hash:
         raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-    known, asked = behaviour.proposal, getattr(config, "candidates", 1)
-    if known is not None and known.shape[1] < asked:
+    if behaviour.proposal is not None:
+        refuse_few_proposals(behaviour.proposal.shape[1], config)
+
+
+def refuse_few_proposals(known: int, config: Any) -> None:
+    """known: how many the behaviour model keeps for each observation; 0 = it decodes new ones in every update."""
+    asked = getattr(config, "candidates", 1)
+    if 0 < known < asked:
         raise RciError(
-            f"the behaviour model keeps {known.shape[1]} proposals for each observation, but candidates is {asked}; "
-            "fit it with more of them (behaviour.proposals), or with 0, to decode new ones in every update."
+            f"the behaviour model keeps {known} proposals for each observation, but candidates is {asked}; fit it with "
+            "more of them (behaviour.proposals), or with 0, to decode new ones in every update."
         )
 
 

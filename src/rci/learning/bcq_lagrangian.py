@@ -214,6 +214,7 @@ def make(config: Config) -> Learner:
             cost=data.cost[index],
             label_cost=data.label_cost[index],
             cost_range=data.cost_range,
+            model=behaviour.vae if config.alongside else None,
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
@@ -240,7 +241,7 @@ def make(config: Config) -> Learner:
             auditor=PairMlp(keys[5], *sizes, layers, last_scale=0.01)
             if config.estimate == "audited"
             else None,
-            vae=Vae(keys[4], *sizes, VaeConfig(hidden=config.alongside)) if config.alongside else None,
+            vae=None if batch.model is None else batch.model.fresh(keys[4], config.alongside),
         )
         return State(online, online, optimise.init(online), jnp.zeros(channels))
 

@@ -15,7 +15,8 @@ Deviates:
   biased one is never 0, not even for equal distributions); the leash follows the additive rule of lambda, as it is,
   where theirs moves a logarithm between fixed ends; no updates that look at the MMD only before training begins.
 - from OSRL: a stop is absorbing for the cost, the end of an episode too, and only the environment's own end for the
-  reward; lambda by the rule of all learners here, no PID controller, driven by initial states.
+  reward; lambda by the rule of all learners here, no PID controller, driven by initial states; cost targets stay within
+  the range of recorded sums.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from rci.learning.losses import (
     reward_continues,
     soft_minimum,
     soft_update,
+    within_range,
 )
 from rci.nets.dense import Committee
 from rci.nets.gaussian import GaussianActor
@@ -72,13 +74,13 @@ class Hyper(NamedTuple):
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
-    target_rate: float = 0.005
+    target_rate: float = 0.03
     reward_pessimism: float = 0.75  # weight of the lower twin
     cost_pessimism: float = 0.5  # weight of the higher twin
     kernel_width: float = 0.5
     discrepancy_limit: float = 0.1  # largest squared MMD from the behaviour
     leash_rate: float = 1e-2
-    multiplier_rate: float = 1e-3
+    multiplier_rate: float = 0.03
 
 
 class Batch(NamedTuple):
@@ -92,6 +94,7 @@ class Batch(NamedTuple):
     terminated: jax.Array  # [B]
     stopped: jax.Array  # [B]
     last: jax.Array  # [B]
+    cost_range: jax.Array  # [2, K]: what recorded sums range over
     candidate: jax.Array  # [B, n, a]
     initial_obs: jax.Array  # [B0, d]
 
@@ -185,6 +188,7 @@ def make(config: Config) -> Learner:
             terminated=data.terminated[index],
             stopped=data.stopped[index],
             last=data.last[index],
+            cost_range=data.cost_range,
             candidate=propose(keys[2], data, behaviour, row, config.candidates),
             initial_obs=data.obs[data.initial[start]],
         )
@@ -208,7 +212,10 @@ def make(config: Config) -> Learner:
         reward_on = reward_continues(batch.terminated, batch.stopped, False)
         return (
             bellman_target(batch.reward, hyper.discount, reward_on, next_reward),
-            bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), next_cost),
+            within_range(
+                bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), next_cost),
+                *batch.cost_range,
+            ),
         )
 
     def loss(

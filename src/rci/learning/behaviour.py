@@ -81,6 +81,16 @@ class Vae(eqx.Module):
         """obs [..., d], latent [..., l] or [..., n, l] -> action."""
         return jnp.tanh(self.decoder(obs, latent))
 
+    def fresh(self, key: jax.Array, hidden: int) -> Vae:
+        """A new model of the same kind, of another width."""
+        sizes = self.encoder.obs_weight.shape[0], self.encoder.action_weight.shape[0]
+        own = Config(
+            hidden=hidden,
+            latent_per_action=self.latent_size // sizes[1],
+            latent_limit=self.latent_limit,
+        )
+        return Vae(key, *sizes, own)
+
     def propose(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
         """Actions from latents near the middle: [B, d] -> [B, count, a]."""
         return self.near(obs, jax.random.normal(key, (*obs.shape[:-1], count, self.latent_size)))

@@ -133,8 +133,8 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
 
     A percentile is taken over the episodes of the discounted episodic cost under these very step costs.
     Undiscounted it could only be 0 or 1, so it is discounted at the reward's rate even where the critic is not.
-    A number is a bound on the undiscounted cost. A critic with a cost discount below 1 sees less than that; the
-    number is scaled by how much less the dataset's own episodes show, which is exact only on average over them.
+    A number is a bound on the undiscounted cost. What a critic with a cost discount below 1 sees of such a cost is read
+    off the dataset's own episodes by a straight line, which is exact only on average over them.
     """
     own = limits(budget, costs.channels)
     for_percentiles, seen, total = (
@@ -146,10 +146,21 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
         if isinstance(limit, str):
             thresholds.append(float(np.percentile(for_percentiles[:, k], float(limit[1:]))))
             continue
-        bound, mean = allowed_sum(limit, costs.unit), float(total[:, k].mean())
-        whole = cost_discount == 1.0 or math.isinf(bound) or mean == 0.0
-        thresholds.append(bound if whole else bound * float(seen[:, k].mean()) / mean)
+        bound = allowed_sum(limit, costs.unit)
+        whole = cost_discount == 1.0 or math.isinf(bound)
+        thresholds.append(bound if whole else seen_of(bound, seen[:, k], total[:, k]))
     return np.array(thresholds)
+
+
+def seen_of(bound: float, seen: Array, total: Array) -> float:
+    """What is seen of a plain cost, by the line that fits the episodes best; by their ratio where all cost alike.
+
+    A ratio will not do in general: costs that are paid back over time leave something to be seen of nothing.
+    """
+    spread = total - total.mean()
+    if (size := float(spread @ spread)) > 0.0:
+        return float(seen.mean() + (bound - total.mean()) * (spread @ seen) / size)
+    return bound if total.mean() == 0.0 else float(bound * seen.mean() / total.mean())
 
 
 def audit(own: tuple[Limit, ...], thresholds: Array, wanted: bool) -> dict[str, Array]:

@@ -1,12 +1,12 @@
 """Trainings that survive their process: the whole state every so many updates, and on from there.
 
 A checkpoint belongs to one training: same data, method, settings and seed. One that stands in the folder and belongs
-to another training is not used; it can always be made again, so the new training's own replaces it.
+to another training is not used; it can always be made again, so the new training's own replaces it. Whoever stores the
+policy may remove the folder afterwards.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,17 @@ class Keeper:
     every: int
     training: str  # identifies what is trained: a digest of data, method, settings and seed
 
-    def resume(self, begun: Any) -> tuple[Any, int, History]:
-        """What was kept of this very training, or its beginning: state, updates done, history."""
+    def resume(self, begun: Any, updates: int) -> tuple[Any, int, History]:
+        """What was kept of this very training, or its beginning: state, updates done of `updates`, history."""
+        store.check_place(self.folder)
         nothing = begun, 0, list[dict[str, float]]()
         try:
             kept = store.read(self.folder, Checkpoint.kind)
         except RciError:  # none there, or none that is whole
             return nothing
         if kept.info["training"] != self.training:
+            return nothing
+        if kept.info["update"] > updates:  # of a longer training, and what it was like before is not kept
             return nothing
         return from_arrays(begun, kept.model.arrays), int(kept.info["update"]), list(kept.info["history"])
 
@@ -45,7 +48,3 @@ class Keeper:
             return
         info = {"training": self.training, "update": update, "history": history}
         store.write(self.folder, Checkpoint(SavedModel("checkpoint", {}, to_arrays(state)), info))
-
-    def forget(self) -> None:
-        """The training is over."""
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -13,8 +13,9 @@ budget. Later it is stricter than the budget where cost is left to come and laxe
 not count what it has spent. With no budget everything is allowed, nothing is pushed, and the actor is plainly greedy.
 
 Deviates:
-- from both: a forbidden action is worth the smaller of 0 and the worst recorded remaining return, not 0. For rewards
-  that are never negative it is the same; for others 0 would be a bonus.
+- from both: a forbidden action is worth the worst recorded reward for ever, if that is negative, and 0 otherwise. Where
+  rewards are negative the 0 of the paper would be a bonus.
+- from both: cost targets stay within the range of recorded sums.
 - from both: where its action is forbidden the actor lowers the cost that is over the threshold. Theirs has no gradient
   there and stays where it is.
 - from both: unknown is an action far from the recorded one and from all that the behaviour model proposes, as far as
@@ -49,6 +50,7 @@ from rci.learning.losses import (
     reward_continues,
     soft_update,
     squared_error,
+    within_range,
 )
 from rci.nets.dense import Committee, PairMlp, rows_of
 from rci.nets.gaussian import GaussianActor
@@ -74,7 +76,7 @@ class Hyper(NamedTuple):
     discount: float = 0.99
     cost_discount: float = 1.0
     learning_rate: float = 1e-3
-    target_rate: float = 0.005
+    target_rate: float = 0.03
     margin: float = 0.04  # how far over the threshold unknown actions are pushed
     unknown_distance: float = (
         2.0  # how far an action is from all known ones, where these are 1 apart on average
@@ -93,8 +95,9 @@ class Batch(NamedTuple):
     terminated: jax.Array  # [B]
     stopped: jax.Array  # [B]
     last: jax.Array  # [B]
+    cost_range: jax.Array  # [2, K]: what recorded sums range over
     candidate: jax.Array  # [B, n, a]
-    worst: jax.Array  # []: the worst recorded remaining return, at most 0
+    worst: jax.Array  # []: the worst recorded reward, at most 0
 
 
 class Networks(eqx.Module):
@@ -145,6 +148,11 @@ def is_allowed(cost_q: jax.Array, threshold: Number, slack: Number) -> jax.Array
 def masked_value(value: jax.Array, allowed: jax.Array, worst: Number) -> jax.Array:
     """The value where the action is allowed, the worst one where it is not. All [...]; in the paper worst is 0."""
     return jnp.where(allowed > 0, value, worst)
+
+
+def worst_value(worst: Number, discount: Number) -> Number:
+    """The worst reward for ever. Rewards go on behind stops and time limits, so no recorded sum is low enough."""
+    return worst / jnp.maximum(1.0 - discount, 1e-3)
 
 
 def is_unknown(action: jax.Array, known: jax.Array, distance: Number) -> jax.Array:
@@ -199,8 +207,9 @@ def make(config: Config) -> Learner:
             terminated=data.terminated[index],
             stopped=data.stopped[index],
             last=data.last[index],
+            cost_range=data.cost_range,
             candidate=propose(candidate_key, data, behaviour, row, config.candidates),
-            worst=jnp.minimum(0.0, jnp.min(data.reward_to_go)),
+            worst=jnp.minimum(0.0, jnp.min(data.reward)),
         )
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
@@ -221,10 +230,13 @@ def make(config: Config) -> Learner:
         cost_q = state.target.cost_critic(batch.next_obs, action)
         allowed = is_allowed(cost_q, hyper.threshold, 0.5 * hyper.margin)
         reward_on = reward_continues(batch.terminated, batch.stopped, False)
-        next_value = masked_value(reward_q, allowed, batch.worst)
+        next_value = masked_value(reward_q, allowed, worst_value(batch.worst, hyper.discount))
         return (
             bellman_target(batch.reward, hyper.discount, reward_on, next_value),
-            bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), cost_q),
+            within_range(
+                bellman_target(batch.cost, hyper.cost_discount, cost_continues(batch.last), cost_q),
+                *batch.cost_range,
+            ),
         )
 
     def loss(

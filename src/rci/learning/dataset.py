@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +66,7 @@ class Batch(NamedTuple):
     cost: jax.Array  # [B, K]
     label_cost: jax.Array  # [B, K]
     cost_range: jax.Array  # [2, K], of all data
+    model: Any  # the behaviour model whose like is trained alongside, or None
     next_obs: jax.Array  # [B, d]
     terminated: jax.Array  # [B]
     truncated: jax.Array  # [B]

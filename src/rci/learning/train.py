@@ -51,7 +51,7 @@ def train(
     key = stage_key(seed, "learn")
     state, done, history = start(key, data, behaviour, hyper), 0, list[dict[str, float]]()
     if keeper is not None:
-        state, done, history = keeper.resume(state)
+        state, done, history = keeper.resume(state, updates)
     for first in range(done, updates, CHUNK):
         count = min(CHUNK, updates - first)
         state, info, trouble = run(key, first, count, state, data, behaviour, hyper)

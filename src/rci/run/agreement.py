@@ -20,7 +20,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -38,6 +38,7 @@ from rci.run.rows import Row, read_rows
 
 # Of the learners, over those of the run; another learner is named by its "method".
 SETTINGS: dict[str, dict[str, Any]] = {"critic": {"variant": "critic"}, "penalised": {"variant": "penalised"}}
+LEARNER = "bcq-lagrangian"
 BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.4, math.inf)  # that policies are trained for
 ASKED = (0.05, 0.1, 0.2, 0.4)  # that a policy is chosen for
 JUDGES = ("rci", "sparse")  # whose step costs a policy is judged by; the first are those of its training
@@ -87,12 +88,13 @@ def plan_study(
 
 def learner_settings(config: RunConfig, setting: str) -> dict[str, Any]:
     """Those of the run as far as this learner has them, and over them its own."""
-    from rci.learning import LEARNERS, Schedule
+    from rci.learning import settings_of
 
     own = {"method": config.learn["method"], **SETTINGS[setting]}
-    entry = LEARNERS[own["method"]]
-    known = {*get_type_hints(entry.config), *get_type_hints(entry.hyper), *get_type_hints(Schedule)}
-    return {**{name: value for name, value in config.learn.items() if name in known}, **own}
+    return {
+        **{name: value for name, value in config.learn.items() if name in settings_of(own["method"])},
+        **own,
+    }
 
 
 def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: dict[str, Any]) -> Row:
@@ -110,7 +112,8 @@ def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: di
             f"{method}_return_td_error": judged.return_td_error,
             f"{method}_cost_td_error": judged.cost_td_error[0],
         }
-    return row | {f"own_{name}": policy.info.get(f"predicted_{name}") for name in ("return", "cost")}
+    told = policy.info.get("cost_estimate", policy.info.get("predicted_cost"))
+    return row | {"own_return": policy.info.get("predicted_return"), "own_cost": told}
 
 
 def scored_row(one: Candidate, work: Path) -> Row:
@@ -251,7 +254,11 @@ def study(
         raise RciError(f"the task {task!r} has several kinds of danger; the study is about one at a time.")
     config, judging = load_config(task, preset, flags=settings), parse_flags(judge)
     check_config(config)
-    parse_options({name: value for name, value in judging.items() if name != "seed"})
+    parse_options(judging)
+    if config.learn["method"] != LEARNER:
+        raise RciError(
+            f"the study compares variants of {LEARNER!r}; {config.learn['method']!r} has none of them."
+        )
     prepare_folder(out)
     wanted = candidates(BUDGETS, seeds)
     with alone_in(out), show_progress() as report:

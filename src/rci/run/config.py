@@ -133,7 +133,7 @@ def lay(under: Table, over: Table) -> Table:
     if method not in (None, under["learn"]["method"]):
         from rci.learning import LEARNERS, settings_of
 
-        if method in LEARNERS:  # whether it is known is checked later
+        if isinstance(method, str) and method in LEARNERS:  # whether it is known is checked later
             shared = {key: value for key, value in under["learn"].items() if key in settings_of(method)}
             under = {**under, "learn": shared}
     return merge(under, over)

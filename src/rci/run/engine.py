@@ -48,6 +48,11 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
                     finished.add(job.name)
                 else:
                     queue.append(job)
+            if waiting and not queue and not pool.busy:
+                missing = sorted({name for job in waiting for name in job.needs} - set(place))
+                raise RuntimeError(
+                    f"{waiting[0].name!r} waits for jobs that nobody planned: {', '.join(missing)}"
+                )
             queue.sort(key=lambda job: place[job.name])
             while queue and pool.start(queue[0]):
                 report(queue.pop(0), 0.0, 0.0)

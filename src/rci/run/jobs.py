@@ -99,6 +99,8 @@ def run_job(job: Job, progress: Progress) -> None:
     provenance = job.provenance()
     store.check_place(job.output)
     store.write(job.output, STAGES[job.stage](job, progress), provenance)
+    if job.stage == "learn":  # only now: until then an unfinished training is all there is
+        shutil.rmtree(_checkpoint(job), ignore_errors=True)
 
 
 def _demonstrators(job: Job, progress: Progress) -> Record:
@@ -180,9 +182,11 @@ def _checkpoint(job: Job) -> Path:
     """Where an unfinished training is kept; those of other settings, inputs or code are of no use any more."""
     folder = job.output.resolve()
     place = folder.with_name(f".{folder.name}.checkpoint-{job.provenance().key[:16]}")
-    for stale in folder.parent.glob(f".{glob.escape(folder.name)}.checkpoint-*"):
-        if stale != place:
-            shutil.rmtree(stale, ignore_errors=True)
+    # The second pattern: what a writer that was killed left of them.
+    for pattern in (".{}.checkpoint-*", "..{}.checkpoint-*.tmp-*"):
+        for stale in folder.parent.glob(pattern.format(glob.escape(folder.name))):
+            if place.name not in stale.name:
+                shutil.rmtree(stale, ignore_errors=True)
     return place
 
 

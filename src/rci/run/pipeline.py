@@ -38,7 +38,7 @@ def check_config(config: RunConfig) -> None:
     from rci.collection.recipe import needs_demonstrators
     from rci.data.options import build
     from rci.labeling import NOISES
-    from rci.learning import LEARNERS, behaviour, parse_options
+    from rci.learning import LEARNERS, behaviour, parse_options, refuse_few_proposals
     from rci.learning.budget import allowed_sum, limits, parse_budget
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
@@ -63,14 +63,16 @@ def check_config(config: RunConfig) -> None:
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     learner = dict(config.learn)
     chosen = learner.pop("method")
-    parse_options(chosen, learner)
+    settings, _, _ = parse_options(chosen, learner)
     limited = [method for method in config.compare.methods if method != "reward-only"]
     if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
         raise RciError(
             f"the learner {chosen!r} knows no budget, so the budgets {', '.join(budgets)} would be ignored; set "
             "compare.budgets to [inf], or choose a learner that keeps budgets."
         )
-    build(behaviour.Config, config.behaviour, "behaviour")
+    model = build(behaviour.Config, config.behaviour, "behaviour")
+    if LEARNERS[chosen].proposes:
+        refuse_few_proposals(model.proposals, settings)
     for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
         if not values:
             raise RciError(f"compare.{name} is empty: there is nothing to compare.")

@@ -14,8 +14,11 @@ Row = dict[str, Any]
 def read_rows(file: Path) -> list[Row]:
     """The rows of a file, none if it is not there yet."""
     try:
-        return list(json.loads(file.read_text(encoding="utf-8")))
+        rows = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    except ValueError as error:
-        raise RciError(f"{file} is damaged: {error}.") from None
+    except (OSError, ValueError) as error:
+        raise RciError(f"the rows of {file} cannot be read: {error}.") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise RciError(f"{file} does not hold rows: it should be a list of objects.")
+    return rows

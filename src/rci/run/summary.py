@@ -178,14 +178,15 @@ def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]
                 method=entry.method,
                 budget=str(entry.budget),
                 arrow=np.asarray(probe.arrow(action.reshape(*expected_return.shape, -1))),
-                value=expected_return - _price(policy.info.get("multiplier"), expected_cost),
+                value=expected_return
+                - policy.info["reward_unit"] * _price(policy.info.get("multiplier"), expected_cost),
             )
         )
     return tuple(maps)
 
 
 def _price(multiplier: float | dict[str, float] | None, expected_cost: Array) -> Array | float:
-    """What the expected cost is worth: multiplier * cost, summed over the channels where there are some."""
+    """What the expected cost is worth, in units of reward: multiplier * cost, summed over channels."""
     if multiplier is None:  # a method that prices nothing
         return 0.0
     if isinstance(multiplier, dict):

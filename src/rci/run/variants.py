@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -34,9 +34,10 @@ from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
 from rci.run.rows import Row, read_rows
+from rci.tasks import get
 
 SHARED = ("demonstrators", "collect", "label")
-FIRST_SEED = 70_000  # of tests: no other study and no report uses these episodes
+FIRST_SEED = 70_000  # of tests, far from those of reports
 
 
 @dataclass(frozen=True)
@@ -114,12 +115,23 @@ def cells(study: str, seeds: int, only: Sequence[str] = ()) -> list[Cell]:
 
 def settings_of(cell: Cell, config: RunConfig) -> dict[str, Any]:
     """Everything that the row of a cell depends on, apart from the code."""
+    from rci.learning import parse_options
+
     variant = STUDIES[cell.study].variants[cell.variant]
     table = config.as_table()
     run = {name: table[name] for name in ("task", "seed", "collect", "ppo", "label", "behaviour", "evaluate")}
-    learn = {**config.learn, **variant.learn, "budget": cell.budget}
+    options = {**config.learn, **variant.learn}
+    shape, numbers, schedule = parse_options(options.pop("method"), options)
+    learn = {**asdict(shape), **numbers._asdict(), "updates": schedule.updates, "budget": cell.budget}
     costs = redistributor_settings(config, variant.costs)
-    return {**run, "learn": learn, "costs": costs, "variant": variant.behaviour, "policy_seed": cell.seed}
+    return {
+        **run,
+        "study": cell.study,
+        "learn": learn,
+        "costs": costs,
+        "variant": variant.behaviour,
+        "policy_seed": cell.seed,
+    }
 
 
 def key_of(cell: Cell, config: RunConfig) -> str:
@@ -208,6 +220,8 @@ def study(
         raise unknown_name("study", name, STUDIES)
     if figure is not None and name != "budgets":
         raise RciError("only the study of budgets has a figure.")
+    if get(task).channels:
+        raise RciError(f"the task {task!r} has several kinds of danger; a study is about one at a time.")
     config = study_config(task, preset, updates, episodes, settings)
     check_config(config)
     prepare_folder(out)
@@ -228,8 +242,8 @@ def study(
                 write_json(rows, list(known.values()))
 
         run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], workers, note)
-    if known:
-        typer.echo(TABLES[name](list(known.values())))
+    asked = [known[key] for cell in cells(name, seeds, only) if (key := key_of(cell, config)) in known]
+    typer.echo(TABLES[name](asked))
     if figure is not None:
         from rci.reporting.budget_figures import budget_picture
 
@@ -253,31 +267,30 @@ def study_config(task: str, preset: str, updates: int, episodes: int, settings: 
 
 
 def ladder_table(rows: Sequence[Row]) -> str:
-    """Every rung against the defaults: violation rate and return over seeds, and whether they differ (Welch)."""
-    from rci.evaluation.stats import t_half_width, welch_t_test
+    """Every rung beside the defaults, and the differences seed by seed, each with half of its 95% interval.
+
+    Policies of one seed share logs, step costs and test episodes, so the differences are paired.
+    """
+    from rci.evaluation.stats import t_half_width
     from rci.reporting.markdown import table
-    from rci.reporting.summary import number
 
-    def of(variant: str, name: str) -> list[float]:
-        return [row[name] for row in rows if row["variant"] == variant]
+    def of(variant: str, name: str) -> dict[int, float]:
+        return {row["seed"]: row[name] for row in rows if row["variant"] == variant}
 
-    def spread(values: list[float], digits: int) -> str:
-        mean = f"{np.mean(values):.{digits}f}"
+    def told(values: Sequence[float], digits: int, sign: str = "") -> str:
+        mean = f"{np.mean(values):{sign}.{digits}f}" if len(values) else ""
         return mean if len(values) < 2 else f"{mean} ± {t_half_width(values):.{digits}f}"
 
     lines = []
     for variant in dict.fromkeys(row["variant"] for row in rows):
-        names = ("violation_rate", "mean_return")
-        tests = [
-            "" if variant == "default" or len(of(variant, name)) < 2 else number(p)
-            for name in names
-            for p in [
-                welch_t_test(of(variant, name), of("default", name))[2] if len(of(variant, name)) > 1 else 0.0
-            ]
-        ]
-        shown = [spread([100 * rate for rate in of(variant, names[0])], 1), spread(of(variant, names[1]), 2)]
-        lines.append([variant, str(len(of(variant, names[0]))), shown[0], tests[0], shown[1], tests[1]])
-    return table(("variant", "seeds", "violations, %", "p", "return", "p"), lines)
+        line = [variant, str(len(of(variant, "seed")))]
+        for name, scale, digits in (("violation_rate", 100, 1), ("mean_return", 1, 2)):
+            own, usual = of(variant, name), of("default", name)
+            gaps = [scale * (own[seed] - usual[seed]) for seed in own if seed in usual]
+            line += [told([scale * value for value in own.values()], digits)]
+            line += ["" if variant == "default" else told(gaps, digits, "+")]
+        lines.append(line)
+    return table(("variant", "seeds", "violations, %", "difference", "return", "difference"), lines)
 
 
 def budget_table(rows: Sequence[Row]) -> str:
