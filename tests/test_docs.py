@@ -28,7 +28,7 @@ import rci
 from rci.collection.demonstrators import train_demonstrators
 from rci.collection.ppo import Config
 from rci.data import store
-from rci.data.types import Episodes, Labels, Policy, SavedModel
+from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
@@ -432,7 +432,7 @@ def documented(heading: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): row[1:] for row in rows}
 
 
-SOMETIMES = {"spread"}  # arrays that only some artefacts of a kind have
+SOMETIMES = {"spread", "proposal"}  # arrays that only some artefacts of a kind have
 
 
 def check_arrays(folder: Path) -> None:
@@ -451,8 +451,8 @@ def check_arrays(folder: Path) -> None:
     for name in exact & set(arrays):
         shape, dtype, _ = table[name]
         assert arrays[name].dtype.name == dtype.removesuffix(", as given"), name
-        rows = re.match(r"`\[([SNKP +]+)", shape).group(1).split(" + ")
-        counts = {"N": episodes, "S": steps, "K": steps, "P": policies}
+        rows = re.match(r"`\[([SNKPO +]+)", shape).group(1).split(" + ")
+        counts = {"N": episodes, "S": steps, "K": steps, "P": policies, "O": len(arrays.get("proposal", ()))}
         assert len(arrays[name]) == sum(counts[letter] for letter in rows)
         assert arrays[name].ndim == 1 or "..." in shape
     section = (DOCS / "data_format.md").read_text().split(f"\n### {record.kind}\n", 1)[1]
@@ -471,7 +471,10 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     config = Config(total_steps=32, num_envs=2, rollout_length=8, minibatches=1, hidden=(4,), checkpoints=2)
     trained = train_demonstrators("point", 0, config)
     checked = {"costs", "policy"}
-    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], scores):
+    kept = Checkpoint(
+        SavedModel("checkpoint", {}, {"weight": np.ones(3)}), {"training": "", "update": 1, "history": []}
+    )
+    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, scores):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)

@@ -13,6 +13,7 @@ from rci.learning.budget import (
     kept_budget,
     limits,
     parse_budget,
+    seen_of,
     threshold,
     update_multiplier,
 )
@@ -163,5 +164,7 @@ def test_what_is_seen_of_costs_that_are_paid_back():
     """Safe episodes cost 1 at first and are paid back: discounted by a half they show 0.5, stopped ones 1."""
     paid = costs([1.0, -1.0], [1.0, 0.0], [1.0, -1.0], [1.0, 0.0])
     assert threshold(0.0, paid, 0.99, 0.5).tolist() == [0.5]
+    assert seen_of(0.1, np.array([0.5, 1.0]), np.array([0.0, 1.0])) == pytest.approx(0.55)
+    assert seen_of(0.2, np.array([0.5, 0.25]), np.array([1.0, 1.0])) == pytest.approx(0.2 * 0.375)
     assert threshold(0.1, paid, 0.99, 0.5) == pytest.approx([0.55])
     assert threshold(1.0, paid, 0.99, 0.5) == pytest.approx([1.0])
