@@ -40,6 +40,7 @@ from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
 from rci.run.comparison import results_of
 from rci.run.shift import shift_table
+from rci.run.variants import budget_table, ladder_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 
@@ -540,6 +541,18 @@ def test_the_speeds_in_the_docs_are_the_committed_ones():
         bench_table([row for row in speeds if row["config"]["batch"] == 1024])
         in (ROOT / "README.md").read_text()
     )
+
+
+def test_the_studies_of_learners_in_the_docs_are_the_committed_ones():
+    page = (DOCS / "learners.md").read_text()
+    for task in ("point", "highway", "fetch-reach"):
+        assert budget_table(committed(f"budgets-{task}.json")) in page
+    for task in ("point", "highway"):
+        assert ladder_table(committed(f"ladder-{task}.json")) in page
+    speeds = committed("bench-learn.json")
+    assert bench_table(speeds) in page
+    (ours,) = (row for row in speeds if row["name"] == "bcq-lagrangian" and row["unit"] == "updates/CPU-s")
+    assert ours["config"]["GFLOP/update"] <= 0.7
 
 
 def test_the_parity_in_the_docs_is_the_committed_one():

@@ -221,10 +221,16 @@ def test_same_seed_same_policy_and_one_compilation(method, probe):
 def test_everything_that_changes_is_in_the_state(method, probe):
     """Ten updates are five updates, the state as plain arrays and back, and five more, bit for bit."""
     episodes, labels, costs, behaviour = probe
-    start, run = training._compiled(LEARNERS[method].make, tiny_config(method))
-    frozen = restore_behaviour(behaviour)
-    data = to_device(Transitions.build(episodes, labels, costs), frozen.scaling)
-    key, hyper = jax.random.key(5), LEARNERS[method].hyper(threshold=0.1)
+    entry = LEARNERS[method]
+    start, run = training._compiled(entry.make, tiny_config(method))
+    frozen, proposal = restore_behaviour(behaviour), behaviour.proposal
+    if not entry.proposes:
+        frozen, proposal = frozen._replace(vae=None), None
+    # Of the types that `learn` has, so that nothing is compiled again.
+    data = to_device(Transitions.build(episodes, labels, costs), frozen.scaling, proposal=proposal)
+    key, hyper = jax.random.key(5), entry.hyper(threshold=np.array([0.1]))
+    if "audited" in hyper._fields:
+        hyper = hyper._replace(audited=np.ones(1, np.float32))
     begun = start(key, data, frozen, hyper)
     whole, _, _ = run(key, 0, 10, begun, data, frozen, hyper)
     half, _, _ = run(key, 0, 5, begun, data, frozen, hyper)

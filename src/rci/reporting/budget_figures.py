@@ -38,7 +38,16 @@ def budgets(rows: Sequence[Row]) -> Figure:
                 continue
             known = sorted({budget for budget, _ in points})
             means = [np.mean([rate for budget, rate in points if budget == b]) for b in known]
-            axes.plot(known, means, "-", color=look.color, linewidth=1.2, label=variant)
+            axes.plot(
+                known,
+                means,
+                "-",
+                color=look.color,
+                marker=look.marker,
+                markersize=3.5,
+                linewidth=1.2,
+                label=variant,
+            )
             axes.scatter(*zip(*points), color=look.color, marker=look.marker, s=12)
         axes.set(title=task, xlabel="asked", ylim=(-0.02, 1.05 * top))
         axes.grid(axis="y")

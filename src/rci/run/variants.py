@@ -282,7 +282,7 @@ def ladder_table(rows: Sequence[Row]) -> str:
         return mean if len(values) < 2 else f"{mean} ± {t_half_width(values):.{digits}f}"
 
     lines = []
-    for variant in dict.fromkeys(row["variant"] for row in rows):
+    for variant in _in_order(rows):
         line = [variant, str(len(of(variant, "seed")))]
         for name, scale, digits in (("violation_rate", 100, 1), ("mean_return", 1, 2)):
             own, usual = of(variant, name), of("default", name)
@@ -299,7 +299,7 @@ def budget_table(rows: Sequence[Row]) -> str:
 
     budgets = sorted({row["budget"] for row in rows})
     lines = []
-    for variant in dict.fromkeys(row["variant"] for row in rows):
+    for variant in _in_order(rows):
         own = [row for row in rows if row["variant"] == variant]
         found = {b: [row["violation_rate"] for row in own if row["budget"] == b] for b in budgets}
         cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in found.values()]
@@ -309,6 +309,13 @@ def budget_table(rows: Sequence[Row]) -> str:
         lines.append([variant, str(seeds), *cells, f"{100 * gap:.1f}", f"{100 * over:.1f}"])
     heads = [f"asked {100 * b:g}%" for b in budgets]
     return table(("variant", "seeds", *heads, "mean gap, points", "mean excess, points"), lines)
+
+
+def _in_order(rows: Sequence[Row]) -> list[str]:
+    """The variants of these rows, as their study lists them; rows come as they are finished."""
+    listed = [name for study in STUDIES.values() for name in study.variants]
+    there = {row["variant"] for row in rows}
+    return [name for name in listed if name in there] + sorted(there - set(listed))
 
 
 TABLES = {"ladder": ladder_table, "budgets": budget_table}
