@@ -25,7 +25,7 @@ from rci.run.bench import ROUNDS, SGEMM_SIZE, Row, per_cpu_second, sgemm_runner
 
 OBS, ACTIONS, PROPOSALS = 35, 2, 40
 EPISODES, STEPS = 200, 50
-CHUNK = 50  # updates of one measured call
+CHUNK, CHUNK_GFLOP = 50, 40.0  # at most so many updates, or so much work, in one measured call
 POLICY_UPDATES = 10_000
 OSRL = {"hidden": 256, "batch_size": 512, "critics": 4, "shared_targets": False, "alongside": 400}
 REFERENCE = "bcq-lagrangian"
@@ -90,11 +90,6 @@ def measured(name: str, options: dict[str, Any]) -> Measured:
     _, _, cold = compile_anew()
     run, state, cached = compile_anew()
 
-    def chunk() -> float:
-        # Always from the first state: nothing is learned from noise, so it may lead anywhere.
-        jax.block_until_ready(run(key, 0, CHUNK, state, data, behaviour, hyper))
-        return CHUNK
-
     learner = entry.make(config)
 
     def update(key: jax.Array, state: Any) -> Any:
@@ -102,6 +97,13 @@ def measured(name: str, options: dict[str, Any]) -> Measured:
         return learner.update(update_key, state, learner.sample(batch_key, data, behaviour), hyper)
 
     flop = product_flop(jax.make_jaxpr(update)(key, state).jaxpr)
+    count = max(1, min(CHUNK, round(CHUNK_GFLOP * 1e9 / flop)))
+
+    def chunk() -> float:
+        # Always from the first state: nothing is learned from noise, so it may lead anywhere.
+        jax.block_until_ready(run(key, 0, count, state, data, behaviour, hyper))
+        return count
+
     sizes = {field: getattr(config, field) for field in ("hidden", "batch_size") if hasattr(config, field)}
     return Measured(sizes, chunk, flop / 1e9, cold, cached)
 
