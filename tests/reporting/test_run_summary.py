@@ -72,7 +72,8 @@ def test_fields_hold_what_the_policies_do_and_expect(
     ]
     tight = policies["sparse-0.05"]
     expected_return, expected_cost = predict_values(tight, obs)
-    np.testing.assert_allclose(fields[2].value, expected_return - 2.0 * expected_cost, rtol=1e-5)
+    price = tight.info["reward_unit"] * 2.0  # the multiplier counts in the unit of rewards
+    np.testing.assert_allclose(fields[2].value, expected_return - price * expected_cost, rtol=1e-5)
     np.testing.assert_allclose(
         fields[0].value, predict_values(policies["reward-only-inf"], obs)[0], rtol=1e-5
     )
@@ -142,7 +143,8 @@ def test_channels_from_policies_to_the_report(point_episodes: Episodes, tmp_path
     assert [entry.channel for entry in each] == ["near", "off"]
     np.testing.assert_allclose(each[1].value, expected_cost[..., 1])
     (field,) = field_maps(config, tmp_path, task)  # type: ignore[arg-type]
-    priced = expected_return - 2.0 * expected_cost[..., 0] - 3.0 * expected_cost[..., 1]
+    price = policy.info["reward_unit"] * np.array([2.0, 3.0])
+    priced = expected_return - expected_cost @ price
     np.testing.assert_allclose(field.value, priced, rtol=1e-5)
 
 
