@@ -191,7 +191,14 @@ def test_a_channel_that_never_stopped_anybody_can_have_no_budget(two_probe):
     with pytest.raises(RciError, match="none of the 400 episodes was stopped for 'low'.*learn with low=inf"):
         learn(episodes, never, costs, budget=0.1)
     behaviour = fit_behaviour(episodes, never, 0, Config(hidden=8, updates=5))
-    learn(episodes, never, costs, budget="high=0.1,low=inf", behaviour=behaviour, **{**TINY, "updates": 2})
+    learn(
+        episodes,
+        never,
+        costs,
+        budget="high=0.1,low=inf",
+        behaviour=behaviour,
+        **known("bcq-lagrangian", {**TINY, "updates": 2}),
+    )
     always = Labels.for_episodes(
         episodes, np.zeros(400, int), np.stack([np.ones(400), labels.stopped], axis=-1), CHANNELS
     )
@@ -299,7 +306,14 @@ def test_all_unsafe_can_only_be_learned_without_a_budget(probe):
     behaviour = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=5))
     with pytest.raises(RciError, match="all 400 episodes were stopped: no safe behaviour was ever seen"):
         learn(episodes, labels, costs, budget=0.1, behaviour=behaviour)
-    learn(episodes, labels, costs, budget=math.inf, behaviour=behaviour, **{**TINY, "updates": 2})
+    learn(
+        episodes,
+        labels,
+        costs,
+        budget=math.inf,
+        behaviour=behaviour,
+        **known("bcq-lagrangian", {**TINY, "updates": 2}),
+    )
 
 
 def test_all_safe_can_only_be_learned_without_a_budget(probe):

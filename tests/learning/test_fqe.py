@@ -61,7 +61,8 @@ def test_targets_by_hand():
     costs = StepCosts(np.array([0.25, 0.75]), labels.kept_lengths, labels.cost, True, "any", labels.hash)
     transitions = Transitions.build(episodes, labels, costs)
     data = to_device(transitions, measure_scaling(transitions))
-    data = data._replace(reward=jnp.array([1.0, 2.0]), obs=jnp.array([[0.0], [3.0], [5.0]]))
+    wide = jnp.array([[-9.0], [9.0]])
+    data = data._replace(reward=jnp.array([1.0, 2.0]), obs=jnp.array([[0.0], [3.0], [5.0]]), cost_range=wide)
 
     def critics(obs, action):  # Q = s + a, Q_c = s * a
         return (obs + action)[:, 0], obs * action

@@ -41,14 +41,15 @@ def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
     try:
         while waiting or queue or pool.busy:
             # A job's inputs are final once the jobs it needs are done, so each is checked for changes just once.
-            for job in [job for job in waiting if set(job.needs) <= finished]:
+            ready = [job for job in waiting if set(job.needs) <= finished]
+            for job in ready:
                 waiting.remove(job)
                 if job.is_current():
                     report(job, 1.0, None)
                     finished.add(job.name)
                 else:
                     queue.append(job)
-            if waiting and not queue and not pool.busy:
+            if waiting and not (ready or queue or pool.busy):
                 missing = sorted({name for job in waiting for name in job.needs} - set(place))
                 raise RuntimeError(
                     f"{waiting[0].name!r} waits for jobs that nobody planned: {', '.join(missing)}"
