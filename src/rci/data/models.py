@@ -44,9 +44,7 @@ class Behaviour(Fitted):
     """A fitted model of the behaviour that recorded the data, shared by every learner that needs one."""
 
     kind: ClassVar[str] = "behaviour"
-    proposal: Array | None = (
-        None  # [observations, P, a]: actions it might take at each, in the networks' own scale
-    )
+    proposal: Array | None = None  # [observations, P, a]: actions it might take at each, in [-1, 1]
 
     def arrays(self) -> dict[str, Array]:
         own = {} if self.proposal is None else {"proposal": self.proposal}

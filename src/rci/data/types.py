@@ -55,9 +55,7 @@ class Transitions:
     stopped: Array
     last: Array
     initial: Array
-    label_cost: (
-        Array  # the episodic cost at the last kept transition, as it was labelled: [rows], or [rows, K]
-    )
+    label_cost: Array  # the episodic cost as labelled, at the last kept transition: [rows], or [rows, K]
 
     @classmethod
     def build(cls, episodes: Episodes, labels: Labels, costs: StepCosts) -> Transitions:
@@ -73,9 +71,8 @@ class Transitions:
         flags["terminated"][last] = episodes.terminated & whole
         flags["truncated"][last] = episodes.truncated & whole
         episode = np.repeat(np.arange(len(episodes)), labels.kept_lengths)
-        labelled = labels.cost
-        label_cost = np.zeros((len(kept), *labelled.shape[1:]))
-        label_cost[last] = labelled
+        label_cost = np.zeros((len(kept), *labels.cost.shape[1:]))
+        label_cost[last] = labels.cost
         return cls(
             obs=episodes.obs,
             row=kept + episode,

@@ -11,8 +11,7 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.run.jobs import Job
 from rci.run.progress import show_progress
-
-Row = dict[str, Any]
+from rci.run.rows import Row
 
 
 def select_policies(
@@ -82,10 +81,11 @@ def select_policies(
 
 def selection_table(selection: dict[str, Any]) -> str:
     """The policies as a Markdown table, the chosen one marked."""
+    from rci.reporting.markdown import table
+
     heads = ["policy", "judged return", "judged cost", "threshold", "own critics: return", "cost", ""]
-    lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    for row in selection["policies"]:
-        cells = [
+    lines = [
+        [
             row["policy"],
             f"{_shown(row['expected_return'])} ± {_shown(row['return_error'])}",
             _with_errors(row["expected_cost"], row["cost_error"]),
@@ -94,8 +94,9 @@ def selection_table(selection: dict[str, Any]) -> str:
             _shown(row.get("predicted_cost")),
             "chosen" if row["policy"] == selection["chosen"] else "",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        for row in selection["policies"]
+    ]
+    return table(heads, lines).rstrip()
 
 
 def _by_channel(judged: Row, channels: Sequence[str]) -> Row:
