@@ -13,7 +13,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
-from rci.redistribution import baselines, grd, hazard, rlsf, rrd, rudder, traces, transformer
+from rci.redistribution import baselines, grd, hazard, potential, rlsf, rrd, rudder, traces, transformer
 from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
@@ -23,6 +23,7 @@ from rci.redistribution.member import Settings, assemble, fit_member, mean_score
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),
+    "potential": Method(potential.make, potential.Config, potential.Hyper),
     "transformer": Method(transformer.make, transformer.Config, transformer.Hyper),
     "rrd": Method(rrd.make, rrd.Config, rrd.Hyper),
     "grd": Method(grd.make, grd.Config, grd.Hyper),

@@ -96,9 +96,10 @@ def made(make: Callable[[Any], Redistributor], config: Any) -> Redistributor:
     return make(config)
 
 
-def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:
+def predict_with(apply: Callable[[Any, Array, Array], jax.Array], ahead: int = 0) -> Predict:
     """Predict for ragged episodes with a network on padded blocks: apply(state, obs, action) -> [B, T].
 
+    The observation beside action[t] is obs[t + ahead]: 0 = what was seen before the step, 1 = what it led to.
     Every block has the same shape, so that it compiles once; rows that only fill the last block are dropped.
     """
     apply = jax.jit(apply)
@@ -109,7 +110,7 @@ def predict_with(apply: Callable[[Any, Array, Array], jax.Array]) -> Predict:
         result = np.zeros((len(episodes), longest))
         for first in range(0, len(episodes), rows):
             index = np.minimum(np.arange(first, first + rows), len(episodes) - 1)
-            obs = pad(episodes.obs, episodes.obs_offset[index], lengths[index], longest)
+            obs = pad(episodes.obs, episodes.obs_offset[index] + ahead, lengths[index], longest)
             action = pad(episodes.action, episodes.step_offset[index], lengths[index], longest)
             block = apply(state, *(x.reshape(rows, longest, -1).astype(np.float32) for x in (obs, action)))
             result[first : first + rows] = np.asarray(block)[: len(episodes) - first]

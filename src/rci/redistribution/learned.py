@@ -99,7 +99,11 @@ def pairs(obs: jax.Array, action: jax.Array) -> jax.Array:
 
 def input_statistics(data: Sequences) -> Normaliser:
     """Scales (obs, action) to mean 0 and deviation 1 over the valid steps of `data`."""
-    features, mask = pairs(data.obs, data.action), jnp.asarray(data.mask)
+    return statistics(pairs(data.obs, data.action), jnp.asarray(data.mask))
+
+
+def statistics(features: jax.Array, mask: jax.Array) -> Normaliser:
+    """Scales features [N, T, d] to mean 0 and deviation 1 over the steps that the mask [N, T] holds valid."""
     count = mask.sum()
     mean = jnp.sum(features * mask[..., None], (0, 1)) / count
     square = jnp.sum((features - rows_of(mean, features)) ** 2 * mask[..., None], (0, 1)) / count
