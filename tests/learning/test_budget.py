@@ -8,7 +8,7 @@ from rci.data.errors import RciError
 from rci.data.types import StepCosts
 from rci.learning.budget import (
     allowed_sum,
-    audit,
+    audited,
     discounted_costs,
     kept_budget,
     limits,
@@ -142,13 +142,8 @@ def test_multiplier_by_hand():
 
 
 def test_numbers_are_audited_and_percentiles_are_not():
-    bounds = np.array([0.7, 0.2, math.inf])  # of the step costs, in whatever unit they have
-    found = audit((0.05, "P30", math.inf), bounds, wanted=True)
-    assert found["threshold"].tolist() == [0.05, 0.2, math.inf]
-    assert found["audited"].tolist() == [1.0, 0.0, 1.0]
-    without = audit((0.05, "P30", math.inf), bounds, wanted=False)
-    assert without["threshold"].tolist() == bounds.tolist()
-    assert without["audited"].tolist() == [0.0, 0.0, 0.0]
+    assert audited((0.05, "P30", math.inf), audits=True).tolist() == [1.0, 0.0, 1.0]
+    assert audited((0.05, "P30", math.inf), audits=False).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_which_episodes_kept_the_budget():

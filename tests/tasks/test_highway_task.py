@@ -1,4 +1,4 @@
-"""The three highway tasks: their rules, their rewards, and that no episode begins in danger."""
+"""The highway tasks: their rules, their rewards, and that no episode begins in danger."""
 
 from __future__ import annotations
 
@@ -295,6 +295,25 @@ def test_the_original_is_the_same_task(name: str) -> None:
             if theirs[2]:
                 break
     assert env.unwrapped.config["duration"] == 19.9
+
+
+def test_shorter_steps_are_the_same_road_seen_more_often() -> None:
+    envs, usual, env = make_vec("highway-15hz", 1), make_vec("highway", 1), make("highway-15hz")
+    assert envs.reset(seed=3)[0] == pytest.approx(usual.reset(seed=3)[0])
+    env.reset(seed=3)
+    still = np.zeros(2, np.float32)
+    for _ in range(3):
+        obs, _, _, truncated, _ = envs.step(still[None])
+        assert obs[0] == pytest.approx(env.step(still)[0], abs=1e-9)
+    assert obs == pytest.approx(
+        usual.step(still[None])[0], abs=1e-9
+    )  # three steps of 1/15 s are one of 1/5 s
+    brake, steps = np.array([[-1.0, 0.0]], np.float32), 3
+    while not truncated[0]:
+        _, _, terminated, truncated, _ = envs.step(brake)
+        steps += 1
+        assert not terminated[0]
+    assert steps == 300
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,7 +26,7 @@ from rci.learning import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, copt
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
-from rci.learning.budget import Budget, Limit, audit, kept_budget, limits, parse_budget, threshold
+from rci.learning.budget import Budget, Limit, audited, kept_budget, limits, parse_budget, threshold
 from rci.learning.checkpoint import Keeper
 from rci.learning.dataset import Dataset, measure_scaling, to_device
 from rci.learning.train import train
@@ -68,6 +68,7 @@ def learn(
     behaviour: Behaviour | None = None,
     progress: Callable[[float], None] = lambda share: None,
     checkpoint: str | Path | None = None,
+    beyond: bool = False,
     **options: Any,
 ) -> Policy:
     """A policy for `budget`: the allowed probability of a violation, `inf`, or a percentile such as "P30".
@@ -79,6 +80,8 @@ def learn(
     method uses one.
     checkpoint: a folder where the training is kept every `checkpoint_every` updates. If the process dies, the same call
     goes on from there and ends in the same policy, bit for bit. Remove the folder once the policy is saved.
+    beyond: keep the last update there as well, so that a call with more `updates` goes on from it: the policies after
+    4,000 and after 8,000 updates then take 8,000 updates, not 12,000.
     options: settings of the method (see its Config and Hyper), `updates` and `checkpoint_every`.
     """
     expect(Episodes, episodes=episodes)
@@ -105,12 +108,13 @@ def learn(
     discount, cost_discount = (
         getattr(hyper, name, usual) for name, usual in (("discount", DISCOUNT), ("cost_discount", 1.0))
     )
-    bounds = threshold(budget, costs, discount, cost_discount)
+    audits = "audited" in hyper._fields and config.estimate == "audited"
+    bounds = threshold(budget, costs, discount, cost_discount, audits)
     hyper = hyper._replace(threshold=bounds)
     if "audited" in hyper._fields:
-        hyper = hyper._replace(**audit(own, bounds, config.estimate == "audited"))
-    within = kept_budget(budget, costs, discount)
-    if entry.imitates and not within.any():
+        hyper = hyper._replace(audited=audited(own, audits))
+    within = kept_budget(budget, costs, discount) if entry.imitates else None
+    if within is not None and not within.any():
         raise RciError(
             f"no episode kept the budget {budget} under these step costs, and {method!r} only imitates those that did. "
             "Allow a larger budget, or a percentile such as P30."
@@ -130,7 +134,9 @@ def learn(
         parents = [costs.hash, None if behaviour is None else behaviour.hash]
         made_from = [method, asdict(config), numbers, str(budget), int(seed), parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
-        keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training)
+        keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training, beyond)
+    elif beyond:
+        raise RciError("a longer training can go on only from a checkpoint; say where to keep it.")
     state, history = train(
         entry.make, config, hyper, data, frozen, schedule.updates, seed, progress, costs.channels, keeper
     )

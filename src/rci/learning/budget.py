@@ -128,13 +128,16 @@ def allowed_sum(limit: float, unit: str) -> float:
     return math.inf if limit >= 1.0 else -math.log1p(-limit)
 
 
-def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: float) -> Array:
-    """What the cost critic at an initial state is compared with, in each channel: [K].
+def threshold(
+    budget: Budget, costs: StepCosts, discount: float, cost_discount: float, audits: bool = False
+) -> Array:
+    """What the cost critic at an initial state, or where one `audits` the auditor, is compared with: [K].
 
     A percentile is taken over the episodes of the discounted episodic cost under these very step costs.
     Undiscounted it could only be 0 or 1, so it is discounted at the reward's rate even where the critic is not.
     A number is a bound on the undiscounted cost. What a critic with a cost discount below 1 sees of such a cost is read
-    off the dataset's own episodes by a straight line, which is exact only on average over them.
+    off the dataset's own episodes by a straight line, which is exact only on average over them. An auditor knows the
+    labels themselves, so a number is compared with it as it is, whatever unit the step costs have.
     """
     own = limits(budget, costs.channels)
     for_percentiles, seen, total = (
@@ -145,6 +148,9 @@ def threshold(budget: Budget, costs: StepCosts, discount: float, cost_discount: 
     for k, limit in enumerate(own):
         if isinstance(limit, str):
             thresholds.append(float(np.percentile(for_percentiles[:, k], float(limit[1:]))))
+            continue
+        if audits:
+            thresholds.append(limit)
             continue
         bound = allowed_sum(limit, costs.unit)
         whole = cost_discount == 1.0 or math.isinf(bound)
@@ -163,15 +169,13 @@ def seen_of(bound: float, seen: Array, total: Array) -> float:
     return bound if total.mean() == 0.0 else float(bound * seen.mean() / total.mean())
 
 
-def audit(own: tuple[Limit, ...], thresholds: Array, wanted: bool) -> dict[str, Array]:
-    """Where a budget is a number, what it bounds can be read off the labels: compare the auditor with it.
+def audited(own: tuple[Limit, ...], audits: bool) -> Array:
+    """1 where the auditor is compared with the threshold, 0 where the cost critic is: [K].
 
-    A percentile is one of step costs, which only the cost critic knows; its threshold stays. So does all of it where
-    no audit is wanted.
+    Where a budget is a number, what it bounds can be read off the labels. A percentile is one of step costs, which only
+    the cost critic knows.
     """
-    numbers = np.array([wanted and not isinstance(limit, str) for limit in own])
-    plain = np.array([0.0 if isinstance(limit, str) else limit for limit in own])
-    return {"threshold": np.where(numbers, plain, thresholds), "audited": numbers.astype(np.float32)}
+    return np.array([float(audits and not isinstance(limit, str)) for limit in own], np.float32)
 
 
 def kept_budget(budget: Budget, costs: StepCosts, discount: float) -> Array:

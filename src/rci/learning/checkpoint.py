@@ -26,6 +26,9 @@ class Keeper:
     folder: Path
     every: int
     training: str  # identifies what is trained: a digest of data, method, settings and seed
+    beyond: bool = (
+        False  # whether a longer training will go on from the last update, so that it is kept as well
+    )
 
     def resume(self, begun: Any, updates: int) -> tuple[Any, int, History]:
         """What was kept of this very training, or its beginning: state, updates done of `updates`, history."""
@@ -41,10 +44,11 @@ class Keeper:
             return nothing
         return from_arrays(begun, kept.model.arrays), int(kept.info["update"]), list(kept.info["history"])
 
-    def keep(self, state: Any, update: int, history: History) -> None:
+    def keep(self, state: Any, update: int, history: History, last: bool = False) -> None:
         """Write the state, if it is time to."""
         before = history[-2]["update"] if len(history) > 1 else 0
-        if update // self.every == before // self.every:
+        due = update // self.every > before // self.every
+        if not (self.beyond if last else due):
             return
         info = {"training": self.training, "update": update, "history": history}
         store.write(self.folder, Checkpoint(SavedModel("checkpoint", {}, to_arrays(state)), info))

@@ -58,8 +58,8 @@ def train(
         if trouble.update >= 0:
             raise RciError(_diverged(int(trouble.update), _named(trouble.info, channels)))
         history.append({"update": first + count, **_named(info, channels)})
-        if keeper is not None and first + count < updates:
-            keeper.keep(state, first + count, history)
+        if keeper is not None:
+            keeper.keep(state, first + count, history, last=first + count == updates)
         progress((first + count) / updates)
     # The diagnostics are of the numbers before the last step; the step itself may have been the one too many.
     if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(state)):

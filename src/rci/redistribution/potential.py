@@ -17,7 +17,7 @@ Deviates:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,8 +67,5 @@ def make(config: Config) -> Redistributor:
     def loss(key: jax.Array, network: Network, batch: Sequences) -> jax.Array:
         return prefix_loss(network(batch.obs), batch.mask, batch.cost)
 
-    def score(state: Any, obs: jax.Array, action: jax.Array) -> jax.Array:
-        return state.network(obs)
-
     fitted = learned(build, loss, lambda network, obs, action: network(obs), scores="prefix")
-    return fitted._replace(predict=predict_with(score, ahead=1))
+    return fitted._replace(predict=predict_with(lambda state, obs, action: state.network(obs), ahead=1))

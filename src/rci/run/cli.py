@@ -90,6 +90,46 @@ def run(
 
 
 @app.command()
+def paper(
+    only: Annotated[list[str], typer.Option(help="Only this experiment; may be repeated.")] = [],  # noqa: B006
+    preset: Annotated[str, typer.Option(help="full: overnight on two cores; smoke: ten minutes.")] = "smoke",
+    engine: Annotated[str, typer.Option(help="Where jobs run: local processes.")] = "local",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of the study [runs/paper-PRESET].")
+    ] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(help="File of rows to go on from [full: results/paper.json, smoke: OUT/paper.json]."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only list the experiments and what is left of them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every experiment of the paper, and ours: policies, figures, tables and one page.
+
+    Rows that are there already are not computed again, and a killed study goes on where it was. --out keeps what is
+    large: datasets, policies, the page. The rows are all that is needed to go on elsewhere.
+
+    Example: rci paper --preset smoke --only highway --only composition
+    """
+    from rci.run.paper.command import plan_paper, run_paper
+
+    folder = out or Path("runs") / f"paper-{preset}"
+    if plan:
+        lines, table = plan_paper(only, preset, folder, rows)
+        _print_json(lines) if as_json else typer.echo(table)
+        return
+    command = shlex.join(["rci", *sys.argv[1:]])
+    page, found = run_paper(only, preset, engine, folder, rows, workers, command)
+    if as_json:
+        _print_json({"page": str(page), "rows": found})
+    else:
+        typer.echo(page)
+
+
+@app.command()
 def collect(
     task: Annotated[str, typer.Argument(help="Which task to record.")],
     out: Out,

@@ -48,6 +48,9 @@ class Job:
     inputs: dict[str, Path]
     output: Path
     needs: tuple[str, ...] = ()  # names of the jobs that make the inputs
+    trail: Path | None = (
+        None  # where a training is kept for a longer one to go on from; no part of what is made
+    )
 
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""
@@ -99,7 +102,9 @@ def run_job(job: Job, progress: Progress) -> None:
     provenance = job.provenance()
     store.check_place(job.output)
     store.write(job.output, STAGES[job.stage](job, progress), provenance)
-    if job.stage == "learn":  # only now: until then an unfinished training is all there is
+    if (
+        job.stage == "learn" and job.trail is None
+    ):  # only now: until then an unfinished training is all there is
         shutil.rmtree(_checkpoint(job), ignore_errors=True)
 
 
@@ -173,7 +178,8 @@ def _learn(job: Job, progress: Progress) -> Record:
         seed=job.seed,
         behaviour=behaviour,
         progress=progress,
-        checkpoint=_checkpoint(job),
+        checkpoint=_checkpoint(job) if job.trail is None else job.trail,
+        beyond=job.trail is not None,
         **job.settings,
     )
 

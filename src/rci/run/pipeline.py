@@ -52,6 +52,12 @@ def check_config(config: RunConfig) -> None:
     budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
     own = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
     numbers = [limit for limit in own if not isinstance(limit, str)]
+    learner = dict(config.learn)
+    chosen = learner.pop("method")
+    shape, _, _ = parse_options(chosen, learner)
+    audits = (
+        getattr(shape, "estimate", "") == "audited"
+    )  # then a number is compared with labels, not with costs
     for method in config.compare.methods:
         if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
             raise unknown_name("method of the comparison", method, names)
@@ -59,11 +65,8 @@ def check_config(config: RunConfig) -> None:
         name = options.pop("method")
         settings = parse_redistributor(name, options)
         unit = made(REDISTRIBUTORS[name].make, settings.config).unit
-        for limit in numbers if method != "reward-only" else ():
+        for limit in numbers if method != "reward-only" and not audits else ():
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
-    learner = dict(config.learn)
-    chosen = learner.pop("method")
-    settings, _, _ = parse_options(chosen, learner)
     limited = [method for method in config.compare.methods if method != "reward-only"]
     if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
         raise RciError(
@@ -72,7 +75,7 @@ def check_config(config: RunConfig) -> None:
         )
     model = build(behaviour.Config, config.behaviour, "behaviour")
     if LEARNERS[chosen].proposes:
-        refuse_few_proposals(model.proposals, settings)
+        refuse_few_proposals(model.proposals, shape)
     for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
         if not values:
             raise RciError(f"compare.{name} is empty: there is nothing to compare.")

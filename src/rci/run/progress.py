@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -43,6 +43,27 @@ def show_progress() -> Iterator[Report]:
                 lines(job, share, seconds)
 
         yield report
+
+
+@contextmanager
+def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
+    """Yields the function that jobs report to, and one that is told how much of a whole study is done and left."""
+    console = Console(stderr=True)
+    with show_progress() as report:
+
+        def tell(done: int, total: int, seconds_left: float) -> None:
+            left = f", about {duration(seconds_left)} left" if done < total else ""
+            console.print(f"{done} of {total} policies{left}", highlight=False, soft_wrap=True)
+
+        yield report, tell
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest two units that matter: 3 h 20 min, 12 min, 40 s."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def count(items: Iterable[Item], total: int, name: str) -> list[Item]:

@@ -1,8 +1,9 @@
-"""Three tasks on one highway: drive fast, and keep your distance without ever being told what that is.
+"""Four tasks on one highway: drive fast, and keep your distance without ever being told what that is.
 
 Unsafe is a car within 0.2 in normalised coordinates (x divided by 200 m, y by 4 m a lane): about 40 m ahead in one's
 own lane. A reset that is unsafe already is drawn again. `highway-paper-literal` pays for speed off the road as well;
-`highway-two` has leaving the road as a second kind of danger.
+`highway-two` has leaving the road as a second kind of danger; `highway-15hz` has three times as many, shorter steps, so
+that a violation is three times as far from what led to it.
 """
 
 from __future__ import annotations
@@ -98,7 +99,14 @@ def hold_lane(rng: np.random.Generator, obs: Array) -> Array:
     return np.clip(action + STEADY_NOISE * rng.standard_normal(action.shape), -1.0, 1.0).astype(np.float32)
 
 
-def task_config(name: str, fixed: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+def at_rate(frequency: int) -> dict[str, Any]:
+    """Twenty seconds in steps of 1 / frequency; half a step less, because the clock adds up rounded steps."""
+    return {**CONFIG, "policy_frequency": frequency, "duration": 20.0 - 0.5 / frequency}
+
+
+def task_config(
+    name: str, config: Mapping[str, Any], fixed: tuple[str, ...], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """The task's configuration with changes; not of what its rule is written for."""
     for key in fixed:
         if key in given:
@@ -106,23 +114,32 @@ def task_config(name: str, fixed: tuple[str, ...], given: Mapping[str, Any]) -> 
                 f"{key} is part of what the task {name!r} is, and its rule is written for it; "
                 "make_vec('highway-v0', ...) is free of both."
             )
-    return {**CONFIG, **given}
+    return {**config, **given}
 
 
 def _make_vec(
-    name: str, change: Mapping[str, Any], fixed: tuple[str, ...], num_envs: int, **config: Any
+    name: str,
+    usual: Mapping[str, Any],
+    change: Mapping[str, Any],
+    fixed: tuple[str, ...],
+    num_envs: int,
+    **config: Any,
 ) -> BatchedEnv:
     from rci.tasks.highway.vector_env import make_highway  # numba is loaded when a world is made, not before
 
     own = {key: config.pop(key) for key in ("autoreset_mode", "threads") if key in config}
-    return make_highway(num_envs, task_config(name, fixed, config), **own, **change)
+    return make_highway(num_envs, task_config(name, usual, fixed, config), **own, **change)
 
 
-def _make(name: str, change: Mapping[str, Any], fixed: tuple[str, ...], **config: Any) -> gymnasium.Env:
+def _make(
+    name: str, usual: Mapping[str, Any], change: Mapping[str, Any], fixed: tuple[str, ...], **config: Any
+) -> gymnasium.Env:
     from rci.tasks.highway.original import make_original
     from rci.tasks.highway.settings import complete
 
-    complete(full := task_config(name, fixed, config))  # the same mistakes are refused as in the batched one
+    complete(
+        full := task_config(name, usual, fixed, config)
+    )  # the same mistakes are refused as in the batched one
     return make_original(full, **change)
 
 
@@ -131,6 +148,7 @@ def _task(
     unsafe: Callable[[Array], Array],
     off_road_pays: bool = False,
     mixed: Mapping[str, float] = MIXED,
+    config: Mapping[str, Any] = CONFIG,
     **more: Any,
 ) -> Task:
     change = {"refuse": unsafe, "off_road_pays": off_road_pays}
@@ -138,12 +156,12 @@ def _task(
     return Task(
         name=name,
         obs_shape=OBS_SHAPE,
-        make_vec=partial(_make_vec, name, change, fixed),
-        make=partial(_make, name, change, fixed),
+        make_vec=partial(_make_vec, name, config, change, fixed),
+        make=partial(_make, name, config, change, fixed),
         unsafe=unsafe,
         distance=nearest_danger if "channels" in more else nearest_distance,
         variant_of="" if name == "highway" else "highway",
-        step_seconds=1 / CONFIG["policy_frequency"],
+        step_seconds=1 / config["policy_frequency"],
         danger_distance=SAFE_DISTANCE,
         behaviours={"random": uniform_actions(2), "steady": hold_lane},
         recipes=ONE_KIND | {"mixed": mixed},
@@ -158,6 +176,7 @@ TASKS = {
     for task in (
         _task("highway", too_close),
         _task("highway-paper-literal", too_close, off_road_pays=True),
+        _task("highway-15hz", too_close, config=at_rate(15)),
         # PPO and random driving always leave the road at some time; without a careful driver everybody is stopped
         _task("highway-two", either, mixed=WITH_CARE, channels={"proximity": too_close, "road": off_road}),
     )

@@ -1,0 +1,1 @@
+"""`rci paper`: every experiment of the paper and ours, from one list to one page."""

@@ -1,0 +1,226 @@
+"""The policies of an experiment, one by one: what makes and identifies each of them, and the jobs that train it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rci.run.jobs import Job
+from rci.run.paper.experiments import METHODS, Experiment, Logs, Scale
+
+STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
+POLICIES = 10  # of each configuration, at most, for the same reason
+
+
+class Cell(NamedTuple):
+    """One policy."""
+
+    logs: Logs
+    method: str
+    learner: str
+    budget: str
+    seed: int
+    policy: int  # which of those that were trained alike, for one to be selected
+    updates: int
+    logs_seed: int = 0
+
+    @property
+    def name(self) -> str:
+        return (
+            f"{told(self.method)}-{self.learner}-{self.budget}-seed{self.seed}-{self.policy}-{self.updates}"
+        )
+
+
+def told(method: str) -> str:
+    """The name of a method as part of a file's."""
+    return method.replace(", ", "-").replace(" ", "-")
+
+
+def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
+    """Every policy, seed after seed: the whole comparison first with one seed, then with two.
+
+    Reward-only has one budget, infinity. A method that a learner without costs could not tell apart appears once.
+    """
+    seeds = scale.ablation_seeds if experiment.ablation else scale.seeds
+    alike = {
+        logs._replace(share=logs.episodes(scale)): logs for logs in experiment.logs
+    }  # few episodes are few
+    return [
+        Cell(logs, method, learner, budget, seed, policy, round(length * scale.updates), experiment.seed)
+        for seed in range(seeds)
+        for logs in alike.values()
+        for learner in experiment.learners
+        for method in experiment.methods
+        for budget in (("inf",) if method == "reward-only" else scale.chosen_budgets(experiment))
+        for policy in range(scale.policies if experiment.policies else 1)
+        for length in experiment.lengths
+    ]
+
+
+def settings_of(cell: Cell, scale: Scale) -> dict[str, Any]:
+    """Everything that the numbers of a policy depend on, apart from the code."""
+    from rci.learning import parse_options
+    from rci.redistribution import parse_options as parse_redistributor
+
+    training = learn_settings(cell, scale)
+    shape, numbers, schedule = parse_options(training.pop("method"), training)
+    redistributor = redistribute_settings(cell, scale)
+    name = redistributor.pop("method")
+    return {
+        "logs": {**cell.logs._asdict(), "share": cell.logs.episodes(scale), "seed": cell.logs_seed},
+        "ppo": family_settings(scale.ppo, cell.logs.task),
+        "behaviour": family_settings(scale.behaviour, cell.logs.task),
+        "redistribute": {"method": name, "settings": parse_redistributor(name, redistributor)},
+        "learner": cell.learner,
+        "learn": {**asdict(shape), **numbers._asdict(), "updates": schedule.updates},
+        "budget": cell.budget,
+        "seed": cell.seed,
+        "policy": cell.policy,
+        "episodes": [scale.test_episodes, scale.selection_episodes],
+    }
+
+
+def key_of(cell: Cell, scale: Scale) -> str:
+    """What identifies the row of a policy."""
+    text = json.dumps(settings_of(cell, scale), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
+    """Those settings of the task that the learner has, then those of the method."""
+    from rci.learning import settings_of as known
+
+    names = known(cell.learner)
+    own = family_settings(scale.learn, cell.logs.task)
+    return {
+        "method": cell.learner,
+        **{name: value for name, value in own.items() if name in names},
+        **{name: value for name, value in METHODS[cell.method].learn.items() if name in names},
+        "updates": cell.updates,
+    }
+
+
+def redistribute_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
+    """The settings of the method's redistributor; those of the scale only where something is trained."""
+    from rci.redistribution import REDISTRIBUTORS
+    from rci.redistribution.base import Training
+
+    own = METHODS[cell.method].redistribute
+    trains = Training in REDISTRIBUTORS[own["method"]].shared
+    return {**(scale.redistribute if trains else {}), **own}
+
+
+def family_settings(by_task: Any, task: str) -> dict[str, Any]:
+    """The settings for a task; a variant of another task has that one's."""
+    from rci.tasks import get
+
+    return dict(by_task[get(task).variant_of or task])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything of a study is kept."""
+
+    out: Path
+
+    def logs(self, logs: Logs, scale: Scale, seed: int) -> Path:
+        return self.out / f"{logs.task}-{logs.recipe}-{logs.episodes(scale)}-seed{seed}"
+
+    def labelled(self, logs: Logs, scale: Scale, seed: int) -> Path:
+        return self.logs(logs, scale, seed) / logs.noise
+
+    def of(self, cell: Cell, scale: Scale) -> Path:
+        """What depends on the stops: labels, behaviour model, costs, policies and scores."""
+        return self.labelled(cell.logs, scale, cell.logs_seed)
+
+    def policy(self, cell: Cell, scale: Scale) -> Path:
+        return self.of(cell, scale) / "policies" / cell.name
+
+    def scores(self, cell: Cell, scale: Scale, purpose: str) -> Path:
+        return self.of(cell, scale) / purpose / cell.name
+
+    def trail(self, cell: Cell, scale: Scale) -> Path:
+        return self.of(cell, scale) / "trails" / cell._replace(updates=0).name
+
+    def costs(self, cell: Cell, scale: Scale) -> Path:
+        return self.of(cell, scale) / "costs" / f"{told(cell.method)}-seed{cell.seed}"
+
+
+def plan(wanted: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
+    """All jobs for these policies; what several of them need is planned once.
+
+    Policies that differ in their length of training alone are one training, told at several times.
+    """
+    wanted = list(wanted)
+    lengths = Counter(cell._replace(updates=0) for cell in wanted)
+    jobs: dict[str, Job] = {}
+    shorter: dict[Path, str] = {}  # the last job on each trail
+    for cell in (
+        sorted(wanted, key=lambda cell: cell.updates) if max(lengths.values(), default=0) > 1 else wanted
+    ):
+        trail = places.trail(cell, scale) if lengths[cell._replace(updates=0)] > 1 else None
+        for job in _jobs_of(cell, scale, places, trail):
+            if trail is not None and job.stage == "learn":
+                job = replace(job, needs=(*job.needs, *filter(None, [shorter.get(trail)])))
+                shorter[trail] = job.name
+            jobs.setdefault(job.name, job)
+    return list(jobs.values())
+
+
+def evaluate_job_name(cell: Cell, scale: Scale, places: Places) -> str:
+    """The name of the job after which the numbers of a policy are complete."""
+    return _name("evaluation", places.scores(cell, scale, "evaluation"), places)
+
+
+def _name(stage: str, output: Path, places: Places) -> str:
+    return f"{stage} {output.relative_to(places.out)}"
+
+
+def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> Iterator[Job]:
+    """From the recording to the tests of one policy."""
+    from rci.collection.recipe import needs_demonstrators
+    from rci.learning import LEARNERS
+
+    logs, task = cell.logs, cell.logs.task
+    home = places.of(cell, scale)
+    seed = cell.logs_seed * STRIDE + cell.seed
+
+    def job(
+        stage: str, settings: dict[str, Any], own: int, inputs: dict[str, Path], output: Path, **more: Any
+    ) -> Job:
+        needs = tuple(made[path] for path in inputs.values())
+        made[output] = _name(more.pop("called", stage), output, places)
+        return Job(made[output], stage, settings, own, inputs, output, needs + more.pop("after", ()), **more)
+
+    made: dict[Path, str] = {}
+    recording: dict[str, Any] = {"task_name": task, "episodes": logs.episodes(scale), "recipe": logs.recipe}
+    drivers = dict[str, Path]()
+    if needs_demonstrators(task, logs.recipe):
+        drivers = {"demonstrators": places.out / f"{task}-demonstrators-seed{cell.logs_seed}"}
+        training = {"task_name": task, **family_settings(scale.ppo, task)}
+        yield job("demonstrators", training, cell.logs_seed, {}, drivers["demonstrators"])
+    episodes = places.logs(logs, scale, cell.logs_seed) / "episodes"
+    yield job("collect", recording, cell.logs_seed, drivers, episodes)
+    rule = {"rule": task, "noise": logs.noise}
+    yield job("label", rule, cell.logs_seed, {"episodes": episodes}, home / "labels")
+    logged = {"episodes": episodes, "labels": home / "labels"}
+    inputs = {**logged, "costs": places.costs(cell, scale)}
+    yield job("redistribute", redistribute_settings(cell, scale), seed, logged, inputs["costs"])
+    if LEARNERS[cell.learner].proposes:
+        model = family_settings(scale.behaviour, task)
+        inputs["behaviour"] = home / "behaviour"
+        yield job("behaviour", model, cell.logs_seed, logged, inputs["behaviour"])
+    training = {**learn_settings(cell, scale), "budget": cell.budget}
+    own = seed * POLICIES + cell.policy
+    yield job("learn", training, own, inputs, places.policy(cell, scale), trail=trail)
+    tested, before = {"policy": places.policy(cell, scale)}, tuple[str, ...]()
+    for purpose, count in (("selection", scale.selection_episodes), ("evaluation", scale.test_episodes)):
+        test = {"task": task, "episodes": count, "purpose": purpose}
+        output = places.scores(cell, scale, purpose)
+        yield job("evaluate", test, seed, tested, output, called=purpose, after=before)
+        before = (made[output],)  # once the last test is done, all of them are

@@ -1,0 +1,227 @@
+"""The experiments, as one declarative list: what is compared on which logs, and how much of it.
+
+An experiment is a product: logs x methods x learners x budgets x seeds x policies. `Scale` says how large all is:
+`full` is the study, `smoke` the same list made small enough for ten minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+Table = Mapping[str, Any]
+
+
+class Method(NamedTuple):
+    """What a method trains on, the settings of its redistributor, and what it changes in the learner."""
+
+    redistribute: dict[str, Any]
+    learn: Mapping[str, Any] = MappingProxyType({})
+
+
+# The settings of its redistributor. `rci` is the best that the study of ingredients found,
+# `rci-literal` the paper's to the letter.
+METHODS: dict[str, Method] = {
+    "reward-only": Method({"method": "sparse"}),  # which it ignores
+    "sparse": Method({"method": "sparse"}),
+    "hazard": Method({"method": "hazard"}),
+    "rci": Method({"method": "potential"}),
+    "rci-literal": Method({"method": "rudder"}),
+    "rci-prefix": Method({"method": "rudder", "loss": "prefix", "start": "prior"}),
+    "rci-distilled": Method({"method": "rudder", "loss": "prefix", "distil": True}),
+    "traces": Method({"method": "traces"}),
+    "uniform": Method({"method": "uniform"}),
+}
+# What was tried for `rci`, and the same for sparse costs where it applies to them.
+CAUTIOUS = {"critics": 4, "cost_pessimism": 1.0}
+INGREDIENTS: dict[str, Method] = {
+    "sparse": METHODS["sparse"],
+    "potential": Method({"method": "potential"}),
+    "potential, horizon 10": Method({"method": "potential"}, {"cost_discount": 0.9}),
+    "sparse, cautious": Method({"method": "sparse"}, CAUTIOUS),
+    "potential, cautious": Method({"method": "potential"}, CAUTIOUS),
+    "rci-literal": METHODS["rci-literal"],
+    "hazard": METHODS["hazard"],
+    "potential, advantage": Method({"method": "potential"}, {"cost_discount": 0.0}),
+    "prefix, prior": METHODS["rci-prefix"],
+    "prefix, prior, horizon 10": Method(METHODS["rci-prefix"].redistribute, {"cost_discount": 0.9}),
+    "prefix, distilled": METHODS["rci-distilled"],
+    "potential, cross-fitted": Method({"method": "potential", "folds": 2}),
+    "potential, never negative": Method({"method": "potential", "sign": "nonnegative"}),
+    "traces": METHODS["traces"],
+    "sparse, horizon 10": Method({"method": "sparse"}, {"cost_discount": 0.9}),
+}
+METHODS |= INGREDIENTS
+PERCENTILES = ("P10", "P20", "P30", "P40", "P50")
+PROBABILITIES = ("0.05", "0.1", "0.2", "0.4")
+
+
+class Logs(NamedTuple):
+    """What is recorded, and who presses STOP."""
+
+    task: str = "highway"
+    recipe: str = "mixed"
+    noise: str = "clean"
+    share: float = 1.0  # of the episodes that the scale has
+
+    def episodes(self, scale: Scale) -> int:
+        """How many are recorded and labelled."""
+        return max(scale.least_episodes, round(self.share * scale.episodes))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One question, and the policies whose numbers answer it."""
+
+    name: str
+    question: str
+    logs: tuple[Logs, ...]
+    methods: tuple[str, ...]
+    budgets: tuple[str, ...]
+    learners: tuple[str, ...] = ("bcq-lagrangian",)
+    ablation: bool = False  # three seeds instead of five
+    policies: bool = False  # whether each configuration is trained several times, for one to be selected
+    lengths: tuple[float, ...] = (
+        1.0,
+    )  # of training, as multiples of the scale's; a longer one goes on from a shorter
+    seed: int = 0  # of the logs; a study of settings must not see those that are reported on
+    drawn: bool = False  # whether its policies are needed themselves, to be drawn, and not just their numbers
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything."""
+
+    name: str
+    episodes: int
+    least_episodes: int
+    seeds: int
+    ablation_seeds: int
+    policies: int
+    updates: int
+    test_episodes: int
+    selection_episodes: int
+    budgets: int  # how many of an experiment's budgets are tried, spread over its list
+    ppo: Mapping[str, Table]
+    behaviour: Mapping[str, Table]
+    learn: Mapping[str, Table]
+    redistribute: Table = field(default_factory=dict)  # over the settings of every method that trains
+
+    def chosen_budgets(self, experiment: Experiment) -> tuple[str, ...]:
+        """The budgets that are tried, the tightest and the loosest always among them."""
+        all_of_them, count = experiment.budgets, min(self.budgets, len(experiment.budgets))
+        if count == 1:
+            return all_of_them[:1]
+        return tuple(all_of_them[round(i * (len(all_of_them) - 1) / (count - 1))] for i in range(count))
+
+
+HIGHWAY, FETCH, POINT = Logs("highway"), Logs("fetch-reach"), Logs("point")
+CORE = ("reward-only", "sparse", "hazard", "rci")
+RIVALS = ("reward-only", "sparse", "hazard", "rci", "rci-literal", "traces", "uniform")
+SHARES = (0.04, 0.1, 0.2, 1.0)  # 200, 500, 1,000 and 5,000 episodes
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment(
+            "calibration",
+            "Do budgets come true, and what is the violation rate at equal return?",
+            (HIGHWAY, FETCH, POINT),
+            RIVALS,
+            PROBABILITIES,
+        ),
+        Experiment(
+            "highway",
+            "The paper's main comparison: the policy with the fewest violations of each method, on the highway.",
+            (HIGHWAY,),
+            CORE,
+            PERCENTILES,
+            policies=True,
+        ),
+        Experiment(
+            "fetch-reach",
+            "The paper's main comparison on the arm.",
+            (FETCH,),
+            CORE,
+            PERCENTILES,
+            policies=True,
+        ),
+        Experiment(
+            "composition",
+            "Does it matter who made the logs?",
+            tuple(HIGHWAY._replace(recipe=recipe) for recipe in ("ppo", "random", "mixed")),
+            CORE,
+            ("0.1", "0.4"),
+            ablation=True,
+        ),
+        Experiment(
+            "label-noise",
+            "What do wrong stops do?",
+            tuple(HIGHWAY._replace(noise=noise) for noise in ("clean", "noisy", "adversarial", "human")),
+            CORE,
+            ("0.1", "0.4"),
+            ablation=True,
+        ),
+        Experiment(
+            "label-efficiency",
+            "When does redistribution pay: with few labels, with little training?",
+            tuple(logs._replace(share=share) for logs in (HIGHWAY, FETCH, POINT) for share in SHARES),
+            ("reward-only", "sparse", "hazard", "rci", "traces"),
+            ("0.1", "0.4"),
+            ablation=True,
+            lengths=(0.5, 1.0, 2.0, 4.0),
+        ),
+        Experiment(
+            "horizon",
+            "Does it pay more where a violation is further from what caused it?",
+            (HIGHWAY, Logs("highway-15hz")),
+            ("reward-only", "sparse", "hazard", "rci", "traces"),
+            ("0.1", "0.4"),
+            ablation=True,
+        ),
+        Experiment(
+            "grid",
+            "Which redistributor with which learner?",
+            (HIGHWAY,),
+            ("sparse", "hazard", "rci", "rci-literal"),
+            ("P30",),
+            learners=("bcq-lagrangian", "bear-lagrangian", "cpq", "cdt", "coptidice", "bc-safe"),
+            ablation=True,
+        ),
+        Experiment(
+            "highway-two",
+            "Two kinds of danger at once: too close, and off the road.",
+            (Logs("highway-two"),),
+            ("reward-only", "sparse", "rci"),
+            ("0.1", "0.4"),
+            ablation=True,
+        ),
+        Experiment(
+            "heatmaps",
+            "Cost critics over the road, and policies under a tight and a loose budget.",
+            (HIGHWAY,),
+            ("sparse", "hazard", "rci", "rci-literal"),
+            ("P10", "P30"),
+            drawn=True,
+        ),
+        Experiment(
+            "vector-fields",
+            "Where the arm is pushed under three budgets.",
+            (FETCH,),
+            ("rci",),
+            ("0.05", "0.2", "0.4"),
+            drawn=True,
+        ),
+        Experiment(
+            "ingredients",
+            "What makes redistribution pay?",
+            (HIGHWAY, FETCH),
+            ("reward-only", *INGREDIENTS),
+            ("0.1", "0.2", "0.4"),
+            ablation=True,
+            seed=7,
+        ),
+    )
+}

@@ -1,0 +1,107 @@
+"""The numbers of a study, one row per evaluated policy, and what follows from them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data import store
+from rci.data.errors import RciError
+from rci.run.paper.cells import Cell, Places
+from rci.run.paper.experiments import Scale
+from rci.run.rows import Row, read_rows
+
+CONFIGURATION = ("experiment", "task", "dataset", "noise", "labelled", "updates", "learner", "method", "seed")
+NEEDED = (*CONFIGURATION, "budget", "policy", "selection_violation_rate", "selection_return", "key")
+
+
+def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: float | None) -> Row:
+    """What a tested policy says; the row without the name of an experiment."""
+    policy = store.read_manifest(places.policy(cell, scale))
+    info, made = policy["meta"]["info"], policy["provenance"]["versions"]
+    scores, selection = (
+        store.read(places.scores(cell, scale, purpose), "scores") for purpose in ("evaluation", "selection")
+    )
+    by_channel = scores.info.get("channel_violation_rate")
+    return {
+        "task": cell.logs.task,
+        "dataset": cell.logs.recipe,
+        "noise": cell.logs.noise,
+        "labelled": cell.logs.episodes(scale),
+        "updates": cell.updates,
+        "method": cell.method,
+        "learner": cell.learner,
+        "budget": cell.budget,
+        "seed": cell.seed,
+        "policy": cell.policy,
+        "episodes": len(scores),
+        "violation_rate": scores.violation_rate,
+        "mean_return": scores.mean_return,
+        "mean_return_until_stop": scores.mean_return_until_stop,
+        "selection_episodes": len(selection),
+        "selection_violation_rate": selection.violation_rate,
+        "selection_return": selection.mean_return,
+        "predicted_cost": info.get("predicted_cost"),
+        "predicted_return": info.get("predicted_return"),
+        "threshold": info.get("threshold"),
+        "multiplier": info.get("multiplier"),
+        "seconds": seconds,
+        "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items())),
+        "key": key,
+        **({} if by_channel is None else {"channel_violation_rate": by_channel}),
+    }
+
+
+def read_study(file: Path) -> list[Row]:
+    """The rows of a study; every one must have what identifies it."""
+    rows = read_rows(file)
+    for number, row in enumerate(rows):
+        for name in NEEDED:
+            if name not in row:
+                raise RciError(f"row {number} of {file} has no {name!r}; it is not a row of this study.")
+    return rows
+
+
+def judged_together(rows: Iterable[Row]) -> list[Row]:
+    """The rows in order, with what a row alone cannot know: the normalised return, and whether it is the selected one.
+
+    Of the policies of one method and seed, over all budgets, the one with the fewest violations on the selection
+    episodes is selected, the higher return among equals. Returns are normalised over all policies of a task, as in the paper.
+    """
+    ordered = sorted(rows, key=_order)
+    chosen = set[int]()
+    for _, group in groupby(ordered, key=lambda row: [row[name] for name in CONFIGURATION]):
+        best = min(group, key=lambda row: (row["selection_violation_rate"], -row["selection_return"]))
+        chosen.add(id(best))
+    ends = {
+        task: _ends([row for row in ordered if row["task"] == task])
+        for task in {row["task"] for row in ordered}
+    }
+    return [
+        {
+            **row,
+            "selected": id(row) in chosen,
+            "return_norm": _normalised(row["mean_return"], *ends[row["task"]]),
+        }
+        for row in ordered
+    ]
+
+
+def _ends(rows: Sequence[Row]) -> tuple[float, float]:
+    returns = np.array([row["mean_return"] for row in rows])
+    return float(returns.min()), float(returns.max())
+
+
+def _normalised(value: float, low: float, high: float) -> float | None:
+    """R_norm of the paper; nothing where all returns are the same, and so no scale."""
+    return None if low == high else (value - low) / (high - low)
+
+
+def _order(row: Row) -> list[Any]:
+    budget = row["budget"]
+    size = (0, float(budget)) if not budget[:1].isalpha() or budget == "inf" else (1, 0.0)
+    return [*(row[name] for name in CONFIGURATION), *size, budget, row["policy"]]
