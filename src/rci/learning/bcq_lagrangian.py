@@ -43,7 +43,7 @@ from rci.data.options import require_positive
 from rci.learning.base import Learner
 from rci.learning.behaviour import Config as VaeConfig
 from rci.learning.behaviour import FrozenBehaviour, Vae, propose, vae_loss
-from rci.learning.budget import update_multiplier
+from rci.learning.budget import relative_gap, update_multiplier
 from rci.learning.dataset import Batch, Dataset
 from rci.learning.losses import (
     Number,
@@ -60,6 +60,8 @@ from rci.learning.losses import (
 )
 from rci.nets.dense import Committee, PairMlp, rows_of
 
+SMOOTHING = 0.01  # how much of the smoothed expected cost an update replaces
+
 
 @dataclass(frozen=True)
 class Config:
@@ -69,6 +71,7 @@ class Config:
     estimate: Literal["audited", "initial", "batch"] = (
         "audited"  # who tells lambda the expected cost, and where
     )
+    gap: Literal["plain", "relative"] = "plain"  # how far an audited cost is from its threshold
     hidden: int = 128
     critics: int = 2  # networks of each kind
     candidates: int = 10
@@ -122,6 +125,7 @@ class State(NamedTuple):
     target: Networks
     optimiser: Any
     multiplier: jax.Array  # [K]
+    smoothed: jax.Array  # [K]: the expected cost, averaged over the last updates
 
 
 class Info(NamedTuple):
@@ -243,7 +247,7 @@ def make(config: Config) -> Learner:
             else None,
             vae=None if batch.model is None else batch.model.fresh(keys[4], config.alongside),
         )
-        return State(online, online, optimise.init(online), jnp.zeros(channels))
+        return State(online, online, optimise.init(online), jnp.zeros(channels), jnp.zeros(channels))
 
     def targets(state: State, batch: Batch, hyper: Hyper) -> Targets:
         """Bellman targets of all critics at the action that the policy would take next."""
@@ -325,8 +329,13 @@ def make(config: Config) -> Learner:
         online = jax.tree.map(lambda p, c: p - hyper.learning_rate * c, state.online, change)
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
         estimate = expected_cost(online, batch, state.multiplier, hyper)
-        multiplier = update_multiplier(state.multiplier, estimate, hyper.threshold, hyper.multiplier_rate)
-        return State(online, slow, optimiser, multiplier), Info(
+        smoothed = soft_update(state.smoothed, estimate, SMOOTHING)
+        told = estimate
+        if config.gap == "relative":
+            gap = relative_gap(smoothed, hyper.threshold)
+            told = jnp.where(jnp.asarray(hyper.audited) > 0, hyper.threshold + gap, estimate)
+        multiplier = update_multiplier(state.multiplier, told, hyper.threshold, hyper.multiplier_rate)
+        return State(online, slow, optimiser, multiplier, smoothed), Info(
             parts[0], parts[1], parts[2], estimate, multiplier
         )
 

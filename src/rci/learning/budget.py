@@ -21,6 +21,7 @@ from rci.data.record import Array
 from rci.data.types import StepCosts
 from rci.learning.losses import Number
 
+LEAST_SHARE = 0.01  # of episodes: below it, ratios of violation rates mean little
 ROUNDING = 1e-6  # conserved costs sum to the label within this
 Limit = float | str  # 0.05, inf, or a percentile such as "P30"
 Budget = (
@@ -203,3 +204,13 @@ def update_multiplier(multiplier: jax.Array, estimate: Number, threshold: Number
     """
     moved = jnp.maximum(0.0, multiplier + rate * (estimate - threshold))
     return jnp.where(jnp.isinf(threshold), 0.0, moved)
+
+
+def relative_gap(estimate: jax.Array, threshold: Number) -> jax.Array:
+    """log((estimate + 0.01) / (threshold + 0.01)), within [-1, 1]: how many times too much, not by how much.
+
+    A policy may be over a budget of 0.05 by 0.95, but never under it by more than 0.05. By plain differences the
+    multiplier would rise twenty times as fast as it can ever fall, and stay far too high.
+    """
+    ratio = jnp.log((jnp.maximum(estimate, 0.0) + LEAST_SHARE) / (jnp.asarray(threshold) + LEAST_SHARE))
+    return jnp.clip(ratio, -1.0, 1.0)

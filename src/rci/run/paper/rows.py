@@ -70,7 +70,8 @@ def judged_together(rows: Iterable[Row]) -> list[Row]:
     """The rows in order, with what a row alone cannot know: the normalised return, and whether it is the selected one.
 
     Of the policies of one method and seed, over all budgets, the one with the fewest violations on the selection
-    episodes is selected, the higher return among equals. Returns are normalised over all policies of a task, as in the paper.
+    episodes is selected, the higher return among equals. Returns are normalised over all policies of a
+    task, as in the paper.
     """
     ordered = sorted(rows, key=_order)
     chosen = set[int]()
