@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from rci.data.record import Array
 from rci.reporting.contents import FieldMap
-from rci.reporting.map_figures import map_panels
+from rci.reporting.map_figures import ROOMY, Arrangement, map_panels
 from rci.reporting.palette import INK, WORTH, Look
 
 if TYPE_CHECKING:
@@ -21,14 +21,21 @@ CELL_SHARE = 0.92  # how much of its cell the longest arrow fills
 
 
 def vector_fields(
-    maps: Sequence[FieldMap], probe: Probe, style: Mapping[str, Look], distance: Array, danger: float
+    maps: Sequence[FieldMap],
+    probe: Probe,
+    style: Mapping[str, Look],
+    distance: Array,
+    danger: float,
+    arrangement: Arrangement = ROOMY,
 ) -> Figure:
     """One map per policy, arrows over colours; all maps have one scale of arrows. distance: at the probe's points."""
-    figure, panels = map_panels(maps, probe, style, distance, danger, WORTH)
+    figure, panels = map_panels(maps, probe, style, distance, danger, WORTH, arrangement)
     rows, columns, cell = arrow_places(probe.x, probe.y)
     picked = [entry.arrow[np.ix_(rows, columns)] for entry in maps]
     longest = max(float(np.hypot(arrow[..., 0], arrow[..., 1]).max()) for arrow in picked)
-    for axes, arrow in zip(panels, picked):  # not clipped: arrows at the edge of the world stay whole
+    for axes, arrow in zip(
+        panels[arrangement.free :], picked
+    ):  # not clipped: arrows at the edge of the world stay whole
         axes.quiver(
             probe.x[columns], probe.y[rows], arrow[..., 0], arrow[..., 1], angles="xy", scale_units="xy",
             scale=(longest or 1.0) / (CELL_SHARE * cell), pivot="mid", units="inches", width=0.013, headwidth=4.0,
