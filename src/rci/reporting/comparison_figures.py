@@ -76,6 +76,7 @@ def cost_columns(
     style: Mapping[str, Look],
     oracle: Oracle | None,
     danger: float,
+    nearest: str = "distance to the nearest danger",
 ) -> Figure:
     """Episodes in columns; in rows the sparse cost, that of every method, and the distance to danger, where known."""
     rows = len(costs) + (1 if oracle is None else 2)
@@ -98,7 +99,7 @@ def cost_columns(
         shown = np.append(oracle.distance[np.concatenate(kept)], [0.0, danger])
         room = 0.06 * max(float(np.ptp(shown)), 1e-9)
         panels[-1][0].set_ylim(float(shown.min()) - room, float(shown.max()) + room)
-        _name_row(panels[-1][0], "distance to the nearest danger", QUIET)
+        _name_row(panels[-1][0], nearest, QUIET)
     for column, i in zip(panels.T, picked):
         length = int(labels.kept_lengths[i])
         end = f"stopped at step {length - 1}" if labels.stopped[i] else f"safe, {length} steps"

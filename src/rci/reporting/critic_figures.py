@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from rci.data.record import Array
 from rci.reporting.contents import CriticMap
-from rci.reporting.map_figures import ROOMY, Arrangement, map_panels
+from rci.reporting.map_figures import map_panels
 from rci.reporting.palette import HEAT, Look
 
 if TYPE_CHECKING:
@@ -17,13 +17,8 @@ if TYPE_CHECKING:
 
 
 def critic_maps(
-    maps: Sequence[CriticMap],
-    probe: Probe,
-    style: Mapping[str, Look],
-    distance: Array,
-    danger: float,
-    arrangement: Arrangement = ROOMY,
+    maps: Sequence[CriticMap], probe: Probe, style: Mapping[str, Look], distance: Array, danger: float
 ) -> Figure:
     """One map per method; the line surrounds what is truly unsafe. distance: at the points of the probe."""
-    figure, _ = map_panels(maps, probe, style, distance, danger, HEAT, arrangement)
+    figure, _ = map_panels(maps, probe, style, distance, danger, HEAT)
     return figure

@@ -96,7 +96,7 @@ def map_panels(
         budget = "" if entry.budget in ("inf", "none") else f", budget {entry.budget}"
         channel = f": {entry.channel}" if isinstance(entry, CriticMap) and entry.channel else ""
         axes.set_title(f"{entry.method}{budget}{channel}", color=style[entry.method].ink, pad=4.0)
-        lowest, leftmost = i + columns >= places, i % columns == 0 or i == free
+        lowest, leftmost = i + columns >= places, i % columns == 0
         axes.tick_params(labelbottom=lowest, labelleft=leftmost)
         axes.set(xlabel=probe.x_label if lowest else "", ylabel=probe.y_label if leftmost else "")
         if not shared or i == places - 1:
