@@ -141,15 +141,9 @@ def _draw_frames(figure: Figure, film: Film, left: float, timeline: float, ratio
         corner = _point(figure, centre - FRAME / 2, bottom)
         axes = figure.add_axes((*corner, FRAME / width, FRAME * ratio / height))
         draw_scene(axes, film.obs[moment])
-        axes.plot(
-            across,
-            along - along[moment],
-            color=EGO_COLOR,
-            linewidth=0.9,
-            zorder=3,
-            scalex=False,
-            scaley=False,
-        )
+        near = np.abs(np.arange(film.last + 1) - moment) * STEP_SECONDS <= WAY_SECONDS
+        way = across[near], along[near] - along[moment]
+        axes.plot(*way, color=EGO_COLOR, linewidth=0.9, zorder=3, scalex=False, scaley=False)
         unsafe = bool(film.unsafe[moment])
         ink, weight = (DANGER_INK, "bold") if unsafe else (QUIET, "normal")
         for y, text in (
