@@ -1,0 +1,1 @@
+"""The experiments of the paper, from recorded episodes to its figures and tables."""
