@@ -55,12 +55,11 @@ def draw_episodes(labels: Labels, seed: int) -> list[int]:
     """Two stopped episodes, the shorter one first, and a safe one, drawn from those that are long enough to show."""
     rng, long = np.random.default_rng(seed), labels.kept_lengths >= SHORTEST
     picked: list[int] = []
-    for kind, wanted in ((labels.stopped, STOPPED), (~labels.stopped, SAFE)):
+    for word, kind, wanted in (("stopped", labels.stopped, STOPPED), ("safe", ~labels.stopped, SAFE)):
         group = np.flatnonzero(kind & long)
         if len(group) < wanted:
-            word = "stopped" if kind is labels.stopped else "safe"
             raise RciError(
-                f"the sample needs {wanted} {word} episodes of at least {SHORTEST} steps, got {len(group)}."
+                f"of the {word} episodes {len(group)} have at least {SHORTEST} steps, but the sample needs {wanted}."
             )
         drawn = rng.choice(group, wanted, replace=False)
         picked += drawn[np.argsort(labels.kept_lengths[drawn], kind="stable")].tolist()

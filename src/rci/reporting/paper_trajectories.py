@@ -89,7 +89,7 @@ def driven(obs: Array, seconds: float) -> Array:
 
 def _told(episode: Episode) -> str:
     unsafe = int(too_close(episode.obs[1:]).sum())
-    return f"return {number(float(episode.reward.sum()))}, {unsafe or 'no'} unsafe steps"
+    return f"return {number(float(episode.reward.sum()))}, {unsafe or 'no'} unsafe step{'' if unsafe == 1 else 's'}"
 
 
 def _figure(shown: Mapping[str, Episode]) -> Figure:
