@@ -112,15 +112,19 @@ def _draw_ego(axes: Axes, named: bool) -> None:
     one = np.ones(1)
     [corners] = car_corners(along * one, across * one, one, 0 * one)
     axes.add_patch(Polygon(corners, facecolor=EGO_COLOR, edgecolor="white", linewidth=0.8, zorder=5))
-    begin = along + CAR_LENGTH / 2
+    begin, halo = along + CAR_LENGTH / 2, withStroke(linewidth=2.2, foreground="white")
+    way = {"arrowstyle": "-|>", "color": EGO_COLOR, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0}
     axes.annotate(
-        "", (begin + EGO_ARROW, across), (begin, across), zorder=5,
-        arrowprops={"arrowstyle": "-|>", "color": EGO_COLOR, "linewidth": 1.1, "shrinkA": 0, "shrinkB": 0},
-    )  # fmt: skip
+        "",
+        (begin + EGO_ARROW, across),
+        (begin, across),
+        zorder=5,
+        arrowprops={**way, "path_effects": [halo]},
+    )
     if named:
         axes.annotate(
             "ego", (along, across), (0, -5.5), textcoords="offset points", ha="center", va="top", fontsize=7.5,
-            color=EGO_COLOR, zorder=5, path_effects=[withStroke(linewidth=2.0, foreground="white")],
+            color=EGO_COLOR, zorder=5, path_effects=[halo],
         )  # fmt: skip
 
 
