@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from rci.data.record import Array
-from rci.data.types import StepCosts
+from rci.data.types import Labels, Oracle, StepCosts
 from rci.reporting.comparison import FIGURES, ComparisonInput, VariantResult, broken
 from rci.reporting.figures import Picture, render
 from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet, variant_looks
@@ -62,37 +62,49 @@ def pictures(comparison: ComparisonInput) -> dict[str, Picture]:
 
 
 def episode_costs(comparison: ComparisonInput, style: Mapping[str, Look]) -> Figure:
-    """The sampled episodes in columns; in rows the sparse cost, that of every variant, and the distance to danger."""
-    labels, oracle = comparison.labels, comparison.oracle
-    picked = sampled_episodes(labels)
-    rows = len(comparison.costs) + (1 if oracle is None else 2)
+    """The sampled episodes of a comparison with the costs of every variant."""
+    picked = sampled_episodes(comparison.labels)
+    return cost_columns(
+        picked, comparison.labels, comparison.costs, style, comparison.oracle, comparison.danger
+    )
+
+
+def cost_columns(
+    picked: Sequence[int],
+    labels: Labels,
+    costs: Mapping[str, StepCosts],
+    style: Mapping[str, Look],
+    oracle: Oracle | None,
+    danger: float,
+    nearest: str = "distance to the nearest danger",
+) -> Figure:
+    """Episodes in columns; in rows the sparse cost, that of every method, and the distance to danger, where known."""
+    rows = len(costs) + (1 if oracle is None else 2)
     figure = sheet(0.74 * rows + 0.75, width=WIDE)
     layout: Any = figure.get_layout_engine()
     layout.set(hspace=0.2)
     panels = figure.subplots(rows, len(picked), sharex="col", sharey="row", squeeze=False)
     sparse = [_sparse(labels.channel_cost[i].sum(), labels.kept_lengths[i]) for i in picked]
     _row_of_bars(panels[0], "cost of the label", sparse, INK, INK)
-    for row, (name, costs) in zip(panels[1:], comparison.costs.items()):
-        note = "" if costs.return_equivalent else "  (sums not exact)"
-        dense = episodes_of(costs, picked)
+    for row, (name, own) in zip(panels[1:], costs.items()):
+        note = "" if own.return_equivalent else "  (sums not exact)"
+        dense = episodes_of(own, picked)
         _row_of_bars(row, _shortened(name) + note, dense, style[name].color, style[name].ink)
     if oracle is not None:
         begin = np.cumsum(labels.lengths) - labels.lengths
         kept = [begin[i] + np.arange(labels.kept_lengths[i]) for i in picked]
-        for axes, own in zip(panels[-1], kept):
-            draw_distance(
-                axes, np.arange(len(own)), oracle.distance[own], oracle.unsafe[own], comparison.danger
-            )
+        for axes, steps in zip(panels[-1], kept):
+            draw_distance(axes, np.arange(len(steps)), oracle.distance[steps], oracle.unsafe[steps], danger)
             axes.set_ylabel("")
-        shown = np.append(oracle.distance[np.concatenate(kept)], [0.0, comparison.danger])
+        shown = np.append(oracle.distance[np.concatenate(kept)], [0.0, danger])
         room = 0.06 * max(float(np.ptp(shown)), 1e-9)
         panels[-1][0].set_ylim(float(shown.min()) - room, float(shown.max()) + room)
-        _name_row(panels[-1][0], "distance to the nearest danger", QUIET)
+        _name_row(panels[-1][0], nearest, QUIET)
     for column, i in zip(panels.T, picked):
-        steps = int(labels.kept_lengths[i])
-        end = f"stopped at step {steps - 1}" if labels.stopped[i] else f"safe, {steps} steps"
+        length = int(labels.kept_lengths[i])
+        end = f"stopped at step {length - 1}" if labels.stopped[i] else f"safe, {length} steps"
         column[0].set_title(f"Episode {i}: {end}", pad=19.0, fontsize=8.5)
-        column[0].set_xlim(-0.02 * steps - 0.5, 1.02 * steps - 0.5)
+        column[0].set_xlim(-0.02 * length - 0.5, 1.02 * length - 0.5)
         column[-1].xaxis.set_major_locator(MaxNLocator(6, steps=ROUND, integer=True))
         column[-1].set_xlabel("step")
     for axes in panels.flat:

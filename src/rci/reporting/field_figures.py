@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from rci.data.record import Array
@@ -25,6 +26,12 @@ def vector_fields(
 ) -> Figure:
     """One map per policy, arrows over colours; all maps have one scale of arrows. distance: at the probe's points."""
     figure, panels = map_panels(maps, probe, style, distance, danger, WORTH)
+    draw_arrows(panels, maps, probe)
+    return figure
+
+
+def draw_arrows(panels: Sequence[Axes], maps: Sequence[FieldMap], probe: Probe) -> None:
+    """The arrows of every map on its panel, all in one scale."""
     rows, columns, cell = arrow_places(probe.x, probe.y)
     picked = [entry.arrow[np.ix_(rows, columns)] for entry in maps]
     longest = max(float(np.hypot(arrow[..., 0], arrow[..., 1]).max()) for arrow in picked)
@@ -34,7 +41,6 @@ def vector_fields(
             scale=(longest or 1.0) / (CELL_SHARE * cell), pivot="mid", units="inches", width=0.013, headwidth=4.0,
             headlength=4.5, headaxislength=4.0, minshaft=1.2, color=INK, zorder=4, clip_on=False,
         )  # fmt: skip
-    return figure
 
 
 def arrow_places(x: Array, y: Array) -> tuple[Array, Array, float]:

@@ -138,7 +138,7 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
         axes.set_xlim(0, places * stride)
         rows.append(axes)
         top += height + GAP
-    _time_axis(film, rows)
+    time_axis(film, rows)
     figure.text(*point(0.1, 0.06), film.title, fontsize=10.0, fontweight="bold", color=INK, va="top")
     for place, moment in frame_moments(film.last, stride, np.flatnonzero(film.unsafe)[:1].tolist()):
         centre, at = (LEFT + timeline * part / places for part in (place, moment / stride))
@@ -157,7 +157,8 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
     return figure, rows
 
 
-def _time_axis(film: Film, rows: Sequence[Axes]) -> None:
+def time_axis(film: Film, rows: Sequence[Axes]) -> None:
+    """Moments on the horizontal axis of rows that share it, told in seconds where a step has some."""
     for axes in rows:
         axes.xaxis.set_major_locator(MaxNLocator(10, steps=ROUND, integer=True))
         axes.tick_params(axis="x", labelbottom=False, length=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,6 +32,17 @@ FAINTEST = 1 / 3  # share of the common range that every map must fill, or each 
 Maps = Sequence[CriticMap | FieldMap]
 
 
+class Arrangement(NamedTuple):
+    """How maps share the page: its width in inches, maps side by side (None: as fits), places left free before them."""
+
+    width: float = WIDTH
+    columns: int | None = None
+    free: int = 0
+
+
+ROOMY = Arrangement()
+
+
 def share_colours(maps: Maps) -> bool:
     """Whether one range of colours shows something on every map."""
     low, high = colour_range(maps)
@@ -50,22 +61,34 @@ def map_columns(maps: int, ratio: float) -> int:
 
 
 def map_panels(
-    maps: Maps, probe: Probe, style: Mapping[str, Look], distance: Array, danger: float, colours: Colormap
+    maps: Maps,
+    probe: Probe,
+    style: Mapping[str, Look],
+    distance: Array,
+    danger: float,
+    colours: Colormap,
+    arrangement: Arrangement = ROOMY,
 ) -> tuple[Figure, list[Axes]]:
-    """The values of each map in colours; the line surrounds what is truly unsafe. distance: at the probe's points."""
-    shared, ratio = share_colours(maps), _ratio(probe)
-    columns = map_columns(len(maps), ratio)
-    rows, gaps = -(-len(maps) // columns), (columns - 1) * GAP[shared]
-    width = (WIDTH - LEFT - RIGHT - gaps) / columns
+    """The values of each map in colours; the line surrounds what is truly unsafe. distance: at the probe's points.
+
+    Free places come first and hold empty axes.
+    """
+    shared, ratio, free = share_colours(maps), _ratio(probe), arrangement.free
+    places = free + len(maps)
+    columns = arrangement.columns or map_columns(places, ratio)
+    rows, gaps = -(-places // columns), (columns - 1) * GAP[shared]
+    width = (arrangement.width - LEFT - RIGHT - gaps) / columns
     width = width if ratio < FLAT else min(width, WIDEST)
     height = width * ratio
     across, total = LEFT + columns * width + gaps + RIGHT, rows * (HEAD + height) + FOOT
-    figure, panels = Figure(figsize=(across, total)), []
-    for i, entry in enumerate(maps):
+    figure, panels = Figure(figsize=(across, total)), list[Axes]()
+    for i, entry in enumerate([*[None] * free, *maps]):
         left = LEFT + (i % columns) * (width + GAP[shared])
         bottom = total - (i // columns + 1) * (HEAD + height)
         axes = figure.add_axes((left / across, bottom / total, width / across, height / total))
         panels.append(axes)
+        if entry is None:
+            continue
         norm = Normalize(*colour_range(maps if shared else [entry]))
         _draw_map(axes, entry.value, probe, norm, colours)
         if distance.min() < danger < distance.max():
@@ -73,10 +96,10 @@ def map_panels(
         budget = "" if entry.budget in ("inf", "none") else f", budget {entry.budget}"
         channel = f": {entry.channel}" if isinstance(entry, CriticMap) and entry.channel else ""
         axes.set_title(f"{entry.method}{budget}{channel}", color=style[entry.method].ink, pad=4.0)
-        lowest, leftmost = i + columns >= len(maps), i % columns == 0
+        lowest, leftmost = i + columns >= places, i % columns == 0
         axes.tick_params(labelbottom=lowest, labelleft=leftmost)
         axes.set(xlabel=probe.x_label if lowest else "", ylabel=probe.y_label if leftmost else "")
-        if not shared or i == len(maps) - 1:
+        if not shared or i == places - 1:
             # One key beside all rows, or one beside each map.
             high = total - FOOT - HEAD if shared else height
             right = (across - RIGHT if shared else left + width) + KEY

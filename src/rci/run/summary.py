@@ -15,14 +15,14 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
 from rci.data.record import Array
-from rci.data.types import Scores, StepCosts, kept_rows
+from rci.data.types import Policy, Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
     from rci.reporting.contents import ChannelResult, Contrast, CriticMap, FieldMap, MethodResult
-    from rci.tasks.base import Task
+    from rci.tasks.base import Probe, Task
 
 
 def write_summary(config: RunConfig, out: Path, command: str) -> Path:
@@ -133,56 +133,68 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
     """
     if task.probe is None:
         return ()
-    from rci.learning import predict_values
-    from rci.reporting.contents import CriticMap
     from rci.reporting.summary import main_method
 
-    obs = task.probe().obs
-    maps = []
+    probe = task.probe()
+    maps: list[CriticMap] = []
     for method in config.compare.methods:
         entry = first_policies(config, method)[0]
         policy = store.read(out / "policies" / entry.name, "policy")
         if "predicted_cost" not in policy.info:
             continue
-        channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, obs)
-        budget, total = str(entry.budget), expected_cost.sum(axis=-1) if channels else expected_cost
-        maps.append(CriticMap(method, budget, total))
-        if method == main_method(config.compare.methods):
-            maps += [
-                CriticMap(method, budget, expected_cost[..., k], name) for k, name in enumerate(channels)
-            ]
+        total, *channels = policy_critic_maps(policy, probe, method, str(entry.budget))
+        maps += [total, *channels] if method == main_method(config.compare.methods) else [total]
     return tuple(maps)
+
+
+def policy_critic_maps(policy: Policy, probe: Probe, method: str, budget: str) -> list[CriticMap]:
+    """What the cost critic of a policy expects over a probe: the sum over channels, then each of them if there are."""
+    from rci.learning import predict_values
+    from rci.reporting.contents import CriticMap
+
+    channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, probe.obs)
+    if not channels:
+        return [CriticMap(method, budget, expected_cost)]
+    own = [CriticMap(method, budget, expected_cost[..., k], name) for k, name in enumerate(channels)]
+    return [CriticMap(method, budget, expected_cost.sum(axis=-1)), *own]
 
 
 def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]:
     """Where the main method's first policies push over the task's probe, from a loose budget to a tight one.
 
-    What knows no budget comes first; policies without critics are left out. The action at a point is the one that the
-    values are of: both have one seed.
+    What knows no budget comes first; policies without critics are left out.
     """
     probe = None if task.probe is None else task.probe()
     if probe is None or probe.arrow is None:
         return ()
+    policies = {entry: store.read(out / "policies" / entry.name, "policy") for entry in field_entries(config)}
+    return tuple(
+        policy_field_map(policy, probe, entry.method, str(entry.budget))
+        for entry, policy in policies.items()
+        if "predicted_cost" in policy.info
+    )
+
+
+def policy_field_map(policy: Policy, probe: Probe, method: str, budget: str) -> FieldMap:
+    """Where a policy pushes over a probe whose actions are arrows, and what it expects to gain there.
+
+    The action at a point is the one that the values are of: both have one seed.
+    """
     from rci.learning import predict_values, restore_policy
     from rci.reporting.contents import FieldMap
 
-    maps = []
-    for entry in field_entries(config):
-        policy = restore_policy(store.read(out / "policies" / entry.name, "policy"))
-        if "predicted_cost" not in policy.info:
-            continue
-        action = policy.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
-        expected_return, expected_cost = predict_values(policy, probe.obs)
-        maps.append(
-            FieldMap(
-                method=entry.method,
-                budget=str(entry.budget),
-                arrow=np.asarray(probe.arrow(action.reshape(*expected_return.shape, -1))),
-                value=expected_return
-                - policy.info["reward_unit"] * _price(policy.info.get("multiplier"), expected_cost),
-            )
-        )
-    return tuple(maps)
+    if probe.arrow is None:
+        raise RciError("the actions of this task are no arrows on its map, so it has no vector field.")
+    acting = restore_policy(policy)
+    action = acting.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
+    expected_return, expected_cost = predict_values(acting, probe.obs)
+    price = acting.info["reward_unit"] * _price(acting.info.get("multiplier"), expected_cost)
+    return FieldMap(
+        method=method,
+        budget=budget,
+        arrow=np.asarray(probe.arrow(action.reshape(*expected_return.shape, -1))),
+        value=expected_return - price,
+    )
 
 
 def _price(multiplier: float | dict[str, float] | None, expected_cost: Array) -> Array | float:
@@ -239,6 +251,12 @@ def contrast(base: Sequence[Scores], mine: Sequence[Scores], method: str) -> Con
 
 def rebuild_report(out: Path) -> Path:
     """Write the report of a finished run again."""
+    config, command = read_config(out)
+    return write_summary(config, out, command)
+
+
+def read_config(out: Path) -> tuple[RunConfig, str]:
+    """The settings of the run in a folder, and the command that started it."""
     path = out / "config.json"
     if not path.is_file():
         raise RciError(f"{out} is not the folder of a run: it has no config.json.")
@@ -246,7 +264,7 @@ def rebuild_report(out: Path) -> Path:
         saved = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise RciError(f"{path} is damaged: {error}.") from None
-    return write_summary(build(RunConfig, saved["settings"], str(path)), out, saved["command"])
+    return build(RunConfig, saved["settings"], str(path)), saved["command"]
 
 
 def read_costs(config: RunConfig, out: Path) -> dict[str, StepCosts]:

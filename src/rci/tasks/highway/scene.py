@@ -88,7 +88,7 @@ def draw_scene(axes: Any, obs: Array) -> None:
         0.0, ego - CAR_WIDTH - left
     )  # keep the ego in sight off the road
     axes.set(xlim=(left + shift, right + shift), ylim=VIEW, aspect="equal", xticks=[], yticks=[])
-    _draw_road(axes, upright=True)
+    draw_road(axes, upright=True)
     reach = 2 * SAFE_DISTANCE * SCALE[:2]
     axes.add_patch(
         Ellipse(
@@ -148,15 +148,15 @@ def _draw_probe(axes: Any) -> None:
     from matplotlib.patches import Polygon
 
     axes.set(xlim=(0.0, PROBE_LENGTH), ylim=ROAD[::-1], aspect="equal")
-    _draw_road(axes, upright=False)
+    draw_road(axes, upright=False)
     cars = np.array(PROBE_CARS) * [1.0, LANE_WIDTH]
     straight = np.ones(len(cars)), np.zeros(len(cars))
     for corners in car_corners(cars[:, 0], cars[:, 1], *straight):
         axes.add_patch(Polygon(corners, facecolor=CAR_COLOR, edgecolor="white", linewidth=0.8, zorder=4))
 
 
-def _draw_road(axes: Any, upright: bool) -> None:
-    """Asphalt below everything, the lines between lanes above maps."""
+def draw_road(axes: Any, upright: bool) -> None:
+    """The road: asphalt below everything, the lines between lanes above maps. It runs upwards or from left to right."""
     span, line = (axes.axvspan, axes.axvline) if upright else (axes.axhspan, axes.axhline)
     span(*ROAD, color=ROAD_COLOR, linewidth=0, zorder=0)
     for border in np.linspace(*ROAD, LANES + 1)[1:-1].tolist():
