@@ -121,8 +121,7 @@ def paper(
         lines, table = plan_paper(only, preset, folder, rows)
         _print_json(lines) if as_json else typer.echo(table)
         return
-    command = shlex.join(["rci", *sys.argv[1:]])
-    page, found = run_paper(only, preset, engine, folder, rows, workers, command)
+    page, found = run_paper(only, preset, engine, folder, rows, workers)
     if as_json:
         _print_json({"page": str(page), "rows": found})
     else:

@@ -14,6 +14,7 @@ from rci.run.jobs import Job
 from rci.run.paper.experiments import METHODS, Experiment, Logs, Scale
 
 STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
+DRAWN_EPISODES = 20  # of each policy that is drawn
 POLICIES = 10  # of each configuration, at most, for the same reason
 
 
@@ -144,11 +145,33 @@ class Places:
     def scores(self, cell: Cell, scale: Scale, purpose: str) -> Path:
         return self.of(cell, scale) / purpose / cell.name
 
+    def rollouts(self, cell: Cell, scale: Scale) -> Path:
+        return self.of(cell, scale) / "rollouts" / cell.name
+
     def trail(self, cell: Cell, scale: Scale) -> Path:
         return self.of(cell, scale) / "trails" / cell._replace(updates=0).name
 
     def costs(self, cell: Cell, scale: Scale) -> Path:
-        return self.of(cell, scale) / "costs" / f"{told(cell.method)}-seed{cell.seed}"
+        """Named by what makes them: methods may share step costs and differ in the learner alone."""
+        settings = METHODS[cell.method].redistribute
+        made_by = "-".join(
+            str(part) for name, value in settings.items() for part in (name, value) if part != "method"
+        )
+        return self.of(cell, scale) / "costs" / f"{made_by}-seed{cell.seed}"
+
+
+def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
+    """What drawing the policies of the first seed takes: the policies themselves, and a few of their episodes."""
+    jobs = []
+    for cell in drawn:
+        if cell.seed or cell.policy:
+            continue
+        jobs += [job for job in plan([cell], scale, places) if job.stage != "evaluate"]
+        test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
+        policy, output = places.policy(cell, scale), places.rollouts(cell, scale)
+        name, needs = _name("rollouts", output, places), (_name("learn", policy, places),)
+        jobs.append(Job(name, "rollouts", test, _seed(cell), {"policy": policy}, output, needs))
+    return jobs
 
 
 def plan(wanted: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
@@ -177,6 +200,10 @@ def evaluate_job_name(cell: Cell, scale: Scale, places: Places) -> str:
     return _name("evaluation", places.scores(cell, scale, "evaluation"), places)
 
 
+def _seed(cell: Cell) -> int:
+    return cell.logs_seed * STRIDE + cell.seed
+
+
 def _name(stage: str, output: Path, places: Places) -> str:
     return f"{stage} {output.relative_to(places.out)}"
 
@@ -188,7 +215,7 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
 
     logs, task = cell.logs, cell.logs.task
     home = places.of(cell, scale)
-    seed = cell.logs_seed * STRIDE + cell.seed
+    seed = _seed(cell)
 
     def job(
         stage: str, settings: dict[str, Any], own: int, inputs: dict[str, Path], output: Path, **more: Any

@@ -25,7 +25,6 @@ def run_paper(
     out: Path,
     rows: Path | None,
     workers: int | None,
-    command: str = "",
 ) -> tuple[Path, list[Row]]:
     """Run the experiments and write their page; its path, and their rows."""
     from rci.run.paper.page import write_page
@@ -35,7 +34,7 @@ def run_paper(
     scale, experiments = scale_called(preset), chosen(only)
     with show_study() as (report, tell):
         found = run_study(experiments, scale, out, _file(scale, out, rows), workers, report, tell)
-    return write_page(experiments, scale, found, out, command), found
+    return write_page(experiments, scale, found, out), found
 
 
 def plan_paper(

@@ -10,7 +10,7 @@ from pathlib import Path
 from rci.data.errors import unknown_name
 from rci.run.engine import Report, available_cores, run_jobs
 from rci.run.jobs import Job
-from rci.run.paper.cells import Cell, Places, cells, evaluate_job_name, key_of, plan
+from rci.run.paper.cells import Cell, Places, cells, evaluate_job_name, key_of, plan, plan_drawn
 from rci.run.paper.experiments import EXPERIMENTS, Experiment, Scale
 from rci.run.paper.rows import judged_together, numbers_of, read_study
 from rci.run.pipeline import alone_in, prepare_folder, write_json
@@ -70,9 +70,10 @@ def run_study(
                 clock.done(cell, spent)
                 tell(*clock.told())
 
-        run_jobs(
-            plan([*missing, *(cell for cell in drawn if cell not in missing)], scale, places), workers, note
-        )
+        jobs = {job.name: job for job in plan(missing, scale, places)}
+        for job in plan_drawn(drawn, scale, places):
+            jobs.setdefault(job.name, job)
+        run_jobs(list(jobs.values()), workers, note)
         for trails in out.glob("*/*/trails"):  # every training has reached its last length
             shutil.rmtree(trails)
     return [row for row in board.rows() if row["experiment"] in wanted and row["key"] in askers]
