@@ -41,24 +41,34 @@ PNG_DOTS_PER_INCH = 200
 
 
 class Picture(NamedTuple):
-    """A rendered figure: its file name without ending, its description for those who do not see it, its caption."""
+    """A rendered figure: its file name without ending, its description for those who do not see it, its caption.
+
+    `section`: where it belongs, on a page that places figures by it.
+    """
 
     name: str
     alt: str
     caption: str
     svg: bytes
     png: bytes
+    pdf: bytes
+    section: str = ""
+
+    def files(self) -> dict[str, bytes]:
+        """The picture in every format, by file name."""
+        return {f"{self.name}.{ending}": getattr(self, ending) for ending in ("pdf", "svg", "png")}
 
 
 def render(name: str, alt: str, caption: str, build: Callable[[], Figure]) -> Picture:
     """Draw a figure in the house style. The same figure gives the same bytes: no dates, no random identifiers."""
     with matplotlib.style.context(["default", STYLE]):
         figure = build()
-        svg, png = io.BytesIO(), io.BytesIO()
+        svg, png, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         figure.set_layout_engine("none")  # the parts have found their places: no need to look again
         figure.savefig(png, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
-    return Picture(name, alt, caption, svg.getvalue(), png.getvalue())
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return Picture(name, alt, caption, svg.getvalue(), png.getvalue(), pdf.getvalue())
 
 
 def result_pictures(report: ReportInput) -> list[Picture]:

@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+MATCHED_SHARE = (
+    0.75  # of the way from the lowest return to that of reward-only: where methods are compared first
+)
 CAREFUL_DRIVER = (
     47.0,
     0.09,
@@ -193,3 +197,22 @@ def shown_order(setting: Setting) -> tuple[object, ...]:
         value = getattr(setting, name)
         named.append((order.index(value) if value in order else len(order), value))
     return (*named, setting.learner, setting.labelled, setting.updates)
+
+
+def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) -> dict[Setting, str]:
+    """A name for each setting, made of what differs between them; empty if nothing does."""
+    told = {
+        "labelled": lambda value: f"{value:,} labels",
+        "updates": lambda value: f"{value:,} updates",
+        "noise": lambda value: f"{value} labels",
+        "dataset": lambda value: f"{value} data",
+    }
+    differ = [
+        name
+        for name in Setting._fields
+        if name not in leave_out and len({getattr(setting, name) for setting in settings}) > 1
+    ]
+    return {
+        setting: ", ".join(told.get(name, str)(getattr(setting, name)) for name in differ)
+        for setting in settings
+    }

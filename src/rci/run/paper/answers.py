@@ -6,9 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rci.reporting.paper_contents import Frontier, Outcome, budget_share, matched_at, matched_ratio
+from rci.reporting.paper_contents import (
+    MATCHED_SHARE,
+    Frontier,
+    Outcome,
+    budget_share,
+    matched_at,
+    matched_ratio,
+)
 from rci.reporting.summary import number, percent
-from rci.run.paper.bars import MATCHED_SHARE, METHOD
+from rci.run.paper.bars import METHOD
 from rci.run.paper.policy_rows import REWARD_ONLY
 
 NOT_RUN = "Not run yet."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rci.reporting.paper_contents import (
     CAREFUL_DRIVER,
+    MATCHED_SHARE,
     Bar,
     Estimate,
     Experiment,
@@ -27,7 +28,6 @@ COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
 FEWER = 5  # times: how many violations of a baseline there should be for one of ours
 SIGNIFICANT = 0.05
-MATCHED_SHARE = 0.75  # of the way from the lowest return to that of reward-only; others are told beside it
 Claim = tuple[str, str]  # a verdict and the numbers behind it
 
 
