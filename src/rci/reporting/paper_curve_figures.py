@@ -111,7 +111,9 @@ def label_efficiency(frontiers: Sequence[Frontier], style: Looks) -> Figure:
         task: max(f.setting.updates for f in known if f.setting.task == task) for task in _tasks(known)
     }
     shown = [one for one in known if one.setting.updates == longest[one.setting.task]]
-    figure, panels = _panels([one.setting._replace(labelled=0) for one in shown])
+    settings = [one.setting._replace(labelled=0) for one in shown]
+    titles = _titles(settings)
+    figure, panels = _panels(settings)
     for setting, axes in panels.items():
         own = [one for one in shown if one.setting._replace(labelled=0) == setting]
         methods = list(dict.fromkeys(one.method for one in own))
@@ -133,7 +135,7 @@ def label_efficiency(frontiers: Sequence[Frontier], style: Looks) -> Figure:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(bottom=0.0)
         axes.set_xlabel("labelled episodes")
-        axes.set_title(f"{axes.get_title(loc='left')}, at a return of {number(target)}")
+        axes.set_title(f"{titles[setting]}, at a return of {number(target)}")
         axes.yaxis.set_major_formatter(FuncFormatter(percent_tick))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=ROUND))
         axes.grid(axis="y")
@@ -148,8 +150,8 @@ def _tasks(frontiers: Sequence[Frontier]) -> list[str]:
 
 def _panels(settings: Sequence[Setting]) -> tuple[Figure, dict[Setting, Axes]]:
     """A panel for each setting, named by its task and by what else differs."""
-    unique = list(dict.fromkeys(settings))
-    names = setting_names(unique, leave_out=("task", "labelled", "updates"))
+    titles = _titles(settings)
+    unique = list(titles)
     stories, abreast = math.ceil(len(unique) / PANELS_ABREAST), min(len(unique), PANELS_ABREAST)
     figure = sheet(PANEL_HEIGHT * stories, width=max(PANEL_WIDTH * abreast, 4.2))
     drawn = figure.subplots(stories, abreast, squeeze=False).ravel()
@@ -157,8 +159,16 @@ def _panels(settings: Sequence[Setting]) -> tuple[Figure, dict[Setting, Axes]]:
         spare.set_axis_off()
     panels = dict(zip(unique, drawn))
     for setting, axes in panels.items():
-        axes.set_title(", ".join(part for part in (setting.task, names[setting]) if part))
+        axes.set_title(titles[setting])
     return figure, panels
+
+
+def _titles(settings: Sequence[Setting]) -> dict[Setting, str]:
+    """The task of each setting and what else differs."""
+    names = setting_names(list(dict.fromkeys(settings)), leave_out=("task", "labelled", "updates"))
+    return {
+        setting: ", ".join(part for part in (setting.task, name) if part) for setting, name in names.items()
+    }
 
 
 def _line(axes: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -46,7 +47,7 @@ def paper_pictures(summary: PaperSummary) -> list[Picture]:
         if drawing is not None:
             alt = f"{drawing.shows} {experiment.answer}"
             picture = render(experiment.name, alt, drawing.caption, drawing.build)
-            pictures.append(picture._replace(section=experiment.name))
+            pictures.append(replace(picture, section=experiment.name))
     return pictures
 
 

@@ -160,7 +160,10 @@ def _lower_at_matched_return(frontiers: dict[str, Frontier], rival: str) -> Clai
     if ours is None or theirs is None:
         who = METHOD if ours is None else rival
         return OPEN, f"{rival}: {OPEN}, as {who} does not reach the return"
-    told = f"{_with_interval(ours)} against {_with_interval(theirs)} of {rival} at a return of {number(ours.target)}"
+    told = (
+        f"{_with_interval(ours)} against {_with_interval(theirs)} of {rival} at a return of {number(ours.target)}, "
+        f"{_seeds(ours.violation.values, theirs.violation.values)}"
+    )
     first, second = interval_of(ours.violation), interval_of(theirs.violation)
     if first is None or second is None:
         return OPEN, f"{told}: one seed has no interval"
@@ -201,6 +204,6 @@ def _with_interval(found: Reached) -> str:
     )
 
 
-def _seeds(own: Sequence[int], others: Sequence[int]) -> str:
+def _seeds(own: Sequence[float], others: Sequence[float]) -> str:
     count = str(len(own)) if len(own) == len(others) else f"{len(own)} and {len(others)}"
     return f"{count} seed{'' if count == '1' else 's'}"

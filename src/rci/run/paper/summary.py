@@ -41,7 +41,9 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
         experiments=tuple(experiments),
         bars=check_bars(experiments, every_row),
         rows=len(every_row),
-        seconds=sum(row.seconds for row in every_row),
+        seconds=sum(
+            {row.key: row.seconds for row in every_row}.values()
+        ),  # one policy may serve two experiments
         versions=tuple(sorted({row.versions for row in every_row})),
     )
 
