@@ -48,7 +48,7 @@ def test_main_bars_show_means_errors_and_seeds():
     assert bar.get_width() == pytest.approx(0.2)
     assert texts(left) == ["0.50"]
     assert texts(right) == ["20.0%"]
-    dots, error = right.lines
+    dots, _, error = right.lines
     assert dots.get_xdata() == pytest.approx([0.1, 0.3])
     assert error.get_xdata() == pytest.approx([0.1, 0.3])  # the standard error of the two is 0.1
     assert [label.get_text() for label in left.get_yticklabels()] == ["rci"]

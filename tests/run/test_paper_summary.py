@@ -297,6 +297,16 @@ def test_matched_returns_need_all_rivals():
     assert "traces: not yet measured" in found.evidence
 
 
+def test_methods_are_compared_in_one_setting():
+    rows = [policy(m, 0, rate, 5.0) for m, rate in (("rci", 0.5), ("sparse", 0.1), ("hazard", 0.1))]
+    longer = [policy(m, 0, rate, 5.0, updates=9000) for m, rate in (("rci", 0.01), ("sparse", 0.1))]
+    found = bar(rows + longer, "highway: a fifth of the violations")
+    assert (
+        found.verdict == OPEN
+    )  # with more updates hazard is missing; that of fewer updates does not stand in
+    assert "1.0% against 10.0% of sparse" in found.evidence
+
+
 @pytest.mark.parametrize(("rate", "verdict"), [(0.09, MET), (0.1, MISSED)])
 def test_the_careful_driver(rate, verdict):
     name = "highway: the careful driver"

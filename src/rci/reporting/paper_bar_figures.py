@@ -104,13 +104,19 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
         if value is None:
             continue
         axes.barh(height, value.mean, height=0.66, color=style[outcome.method].color, linewidth=0, zorder=2)
-        if len(value.values) > 1:
+        error = value.error or 0.0
+        if (
+            len(value.values) > 1
+        ):  # seeds above and the error below the middle, so that neither hides the other
             axes.plot(
-                value.values, [height] * len(value.values), "o", color="white", markersize=3.2, zorder=5,
+                value.values, [height - 0.15] * len(value.values), "o", color="white", markersize=3.2, zorder=5,
                 markeredgecolor=QUIET, markeredgewidth=0.7, clip_on=False,
             )  # fmt: skip
-        error = value.error or 0.0
-        axes.plot([value.mean - error, value.mean + error], [height] * 2, color=INK, linewidth=1.3, zorder=4)
+            ends = [value.mean - error, value.mean + error]
+            axes.plot(
+                ends, [height + 0.15] * 2, color="white", linewidth=2.8, zorder=3
+            )  # seen on dark bars too
+            axes.plot(ends, [height + 0.15] * 2, color=INK, linewidth=1.3, zorder=4)
         axes.text(
             1.02, height, panel.told(value.mean), transform=axes.get_yaxis_transform(), va="center", fontsize=8.0,
             color=INK,

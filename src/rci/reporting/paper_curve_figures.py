@@ -75,7 +75,7 @@ def frontier(frontiers: Sequence[Frontier], style: Looks) -> Figure:
         for one in (one for one in frontiers if one.setting == setting):
             look = style[one.method]
             rates, returns = [p.violation_rate for p in one.policies], [p.mean_return for p in one.policies]
-            axes.plot(rates, returns, look.marker, color=look.color, markersize=3.2, alpha=0.4, linewidth=0)
+            axes.plot(rates, returns, look.marker, color=look.color, markersize=2.8, alpha=0.35, linewidth=0)
             if one.method != REWARD_ONLY:
                 axes.plot(
                     [rate for _, rate in one.curve],

@@ -75,18 +75,18 @@ def grid(outcomes: Sequence[Outcome]) -> Figure:
     learners = list(dict.fromkeys(one.setting.learner for one in outcomes))
     methods = list(dict.fromkeys(one.method for one in outcomes))
     found = {(one.setting.task, one.method, one.setting.learner): one for one in outcomes}
-    figure = sheet(0.9 + 0.44 * len(methods), width=len(tasks) * (1.05 * len(learners) + 0.3) + 1.7)
-    panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)[0]
+    figure = sheet(0.5 + len(tasks) * (0.4 + 0.4 * len(methods)), width=max(0.9 * len(learners) + 1.9, 4.2))
+    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
     shades = Normalize(0.0, max(max(one.violation.mean for one in outcomes), 0.01))
     for axes, task in zip(panels, tasks):
         cells = [[found.get((task, method, learner)) for learner in learners] for method in methods]
         values = np.array([[math.nan if one is None else one.violation.mean for one in row] for row in cells])
         texts = [["–" if one is None else _cell(one) for one in row] for row in cells]
         image = _heatmap(axes, values, texts, HEAT, shades)
-        axes.set_xticks(range(len(learners)), [name.replace("-", "-\n", 1) for name in learners])
+        axes.set_yticks(range(len(methods)), methods)
         axes.set_title(task)
-    panels[0].set_yticks(range(len(methods)), methods)
-    bar = figure.colorbar(image, ax=panels, shrink=0.9, aspect=20, pad=0.02, format=percent_tick)
+    panels[-1].set_xticks(range(len(learners)), [name.replace("-", "-\n", 1) for name in learners])
+    bar = figure.colorbar(image, ax=panels, shrink=0.9, aspect=20 * len(tasks), pad=0.02, format=percent_tick)
     bar.outline.set_visible(False)
     bar.set_label("violation rate")
     return figure

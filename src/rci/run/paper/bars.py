@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from rci.reporting.paper_contents import (
     CAREFUL_DRIVER,
@@ -28,6 +29,7 @@ COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
 FEWER = 5  # times: how many violations of a baseline there should be for one of ours
 SIGNIFICANT = 0.05
+Measured = TypeVar("Measured", Outcome, Frontier)
 Claim = tuple[str, str]  # a verdict and the numbers behind it
 
 
@@ -40,9 +42,9 @@ def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> 
 
     bars = []
     for task in TASKS:
-        own = {
-            o.method: o for o in outcomes(task) if o.setting.dataset == "mixed" and o.setting.noise == "clean"
-        }
+        own = in_one_setting(
+            [o for o in outcomes(task) if o.setting.dataset == "mixed" and o.setting.noise == "clean"]
+        )
         bars += [
             _bar(
                 f"{task}: a fifth of the violations",
@@ -81,11 +83,8 @@ def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> 
         ),
     ]
     for task in TASKS:
-        frontiers = {
-            f.method: f
-            for f in (by_name["frontier"].frontiers if "frontier" in by_name else ())
-            if f.setting.task == task
-        }
+        known = by_name["frontier"].frontiers if "frontier" in by_name else ()
+        frontiers = in_one_setting([f for f in known if f.setting.task == task])
         bars.append(
             _bar(
                 f"{task}: fewer violations at the same return",
@@ -101,6 +100,12 @@ def verdict(claims: Iterable[Claim]) -> str:
     """Missed as soon as one claim is; met only when all are."""
     told = {word for word, _ in claims}
     return MISSED if MISSED in told else OPEN if OPEN in told or not told else MET
+
+
+def in_one_setting(found: Sequence[Measured]) -> dict[str, Measured]:
+    """What was found of each method in one and the same setting: of those with rci the last, with the most updates."""
+    own = [one.setting for one in found if one.method == METHOD]
+    return {one.method: one for one in found if one.setting == own[-1]} if own else {}
 
 
 def interval_of(value: Estimate) -> tuple[float, float] | None:
@@ -142,7 +147,7 @@ def _return_kept(outcomes: dict[str, Outcome], test_of: Callable[[Outcome], Welc
 
 
 def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Claim:
-    found = {o.method: o for o in outcomes if kind_of(o) == name}
+    found = in_one_setting([o for o in outcomes if kind_of(o) == name])
     if METHOD not in found or rival not in found:
         return OPEN, f"{name}, {rival}: {OPEN}"
     own, other = found[METHOD], found[rival]
