@@ -39,11 +39,11 @@ def t_half_width(values: ArrayLike, confidence: float = 0.95) -> float:
     return float(quantile * sample.std(ddof=1) / np.sqrt(len(sample)))
 
 
-def clopper_pearson(violations: int, episodes: int, confidence: float = 0.95) -> tuple[float, float]:
+def clopper_pearson(violations: float, episodes: float, confidence: float = 0.95) -> tuple[float, float]:
     """Exact interval for a share: the beta quantiles of Clopper and Pearson (1934).
 
     `low = B(a/2; x, n - x + 1)` and `high = B(1 - a/2; x + 1, n - x)`, with `a = 1 - confidence`; it covers the true
-    share with at least the asked probability, whatever the share is.
+    share with at least the asked probability, whatever the share is. Weighted episodes need not be whole numbers.
     """
     _check_confidence(confidence)
     if episodes < 1 or not 0 <= violations <= episodes:
@@ -79,10 +79,31 @@ def bootstrap_ratio(
     ratios = _ratio(
         _resampled_rates(above, resamples, generator), _resampled_rates(below, resamples, generator)
     )
-    tail = (1.0 - confidence) / 2.0
-    low = np.quantile(np.nan_to_num(ratios, nan=0.0, posinf=np.inf), tail, method="lower")
-    high = np.quantile(np.nan_to_num(ratios, nan=np.inf, posinf=np.inf), 1.0 - tail, method="higher")
-    return float(_ratio(_rate(above), _rate(below))), float(low), float(high)
+    return float(_ratio(_rate(above), _rate(below))), *_percentiles(ratios, confidence)
+
+
+def bootstrap_ratio_of_counts(
+    numerators: Sequence[tuple[int, int]],
+    denominators: Sequence[tuple[int, int]],
+    seed: int,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+) -> tuple[float, float, float]:
+    """`bootstrap_ratio` from `(violations, episodes)` of each seed.
+
+    To draw n flags again, x of which are set, is one binomial draw with n trials and chance x / n.
+    """
+    _check_confidence(confidence)
+    if resamples < 1:
+        raise RciError(f"the bootstrap needs at least 1 resample, got {resamples}.")
+    above, below = _counts("numerators", numerators), _counts("denominators", denominators)
+    generator = np.random.default_rng(seed)
+    drawn = [
+        (generator.binomial(n[:, None], (x / n)[:, None], (len(n), resamples)) / n[:, None]).mean(axis=0)
+        for x, n in (above, below)
+    ]
+    ratio = _ratio((above[0] / above[1]).mean(), (below[0] / below[1]).mean())
+    return float(ratio), *_percentiles(_ratio(*drawn), confidence)
 
 
 def normalised_returns(returns: ArrayLike) -> Array:
@@ -91,6 +112,14 @@ def normalised_returns(returns: ArrayLike) -> Array:
     _numbers("returns", values.ravel())
     low, high = values.min(), values.max()
     return np.full_like(values, np.nan) if low == high else (values - low) / (high - low)
+
+
+def _percentiles(ratios: Array, confidence: float) -> tuple[float, float]:
+    """The ends of the interval; a ratio that says nothing is as low and as high as can be."""
+    tail = (1.0 - confidence) / 2.0
+    low = np.quantile(np.nan_to_num(ratios, nan=0.0, posinf=np.inf), tail, method="lower")
+    high = np.quantile(np.nan_to_num(ratios, nan=np.inf, posinf=np.inf), 1.0 - tail, method="higher")
+    return float(low), float(high)
 
 
 def _rate(strata: Sequence[Array]) -> float:
@@ -115,6 +144,19 @@ def _strata(name: str, strata: Sequence[ArrayLike]) -> list[Array]:
     if not len(strata):
         raise RciError(f"{name} has no seeds: at least one is needed.")
     return [_shares(f"{name}[{i}]", stratum) for i, stratum in enumerate(strata)]
+
+
+def _counts(name: str, counts: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+    """Violations and episodes of each seed, two arrays [S]."""
+    if not len(counts):
+        raise RciError(f"{name} has no seeds: at least one is needed.")
+    for violations, episodes in counts:
+        if episodes < 1 or not 0 <= violations <= episodes:
+            raise RciError(
+                f"{name}: violations must be between 0 and the number of episodes, got {violations} of {episodes}."
+            )
+    violations_of, episodes_of = np.array(counts, np.int64).T
+    return violations_of, episodes_of
 
 
 def _shares(name: str, values: ArrayLike) -> Array:

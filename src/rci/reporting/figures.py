@@ -6,8 +6,9 @@ import io
 import math
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -40,14 +41,34 @@ from rci.reporting.summary import (
 PNG_DOTS_PER_INCH = 200
 
 
-class Picture(NamedTuple):
-    """A rendered figure: its file name without ending, its description for those who do not see it, its caption."""
+@dataclass(frozen=True)
+class Picture:
+    """A rendered figure: its file name without ending, its description for those who do not see it, its caption.
+
+    `section`: where it belongs, on a page that places figures by it.
+    """
 
     name: str
     alt: str
     caption: str
     svg: bytes
     png: bytes
+    figure: Figure = field(compare=False, repr=False)
+    section: str = ""
+
+    @property
+    def pdf(self) -> bytes:
+        """The figure for a paper. It is made when asked for: it takes as long as the others, and few need it."""
+        pdf = io.BytesIO()
+        with matplotlib.style.context(["default", STYLE]):
+            # Without dates, the same figure gives the same bytes.
+            dateless = {"CreationDate": None, "Creator": None, "Producer": None}
+            self.figure.savefig(pdf, format="pdf", metadata=dateless)
+        return pdf.getvalue()
+
+    def files(self) -> dict[str, bytes]:
+        """The picture in every format, by file name."""
+        return {f"{self.name}.pdf": self.pdf, f"{self.name}.svg": self.svg, f"{self.name}.png": self.png}
 
 
 def render(name: str, alt: str, caption: str, build: Callable[[], Figure]) -> Picture:
@@ -58,7 +79,7 @@ def render(name: str, alt: str, caption: str, build: Callable[[], Figure]) -> Pi
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         figure.set_layout_engine("none")  # the parts have found their places: no need to look again
         figure.savefig(png, format="png", dpi=PNG_DOTS_PER_INCH, metadata={"Software": None})
-    return Picture(name, alt, caption, svg.getvalue(), png.getvalue())
+    return Picture(name, alt, caption, svg.getvalue(), png.getvalue(), figure)
 
 
 def result_pictures(report: ReportInput) -> list[Picture]:

@@ -74,16 +74,22 @@ def document(
 """
 
 
-def table(caption: str, headers: Sequence[str], cells: Sequence[Sequence[str]], note: str = "") -> str:
-    """A table with row and column headers that scrolls sideways on its own where the screen is too narrow."""
+def table(
+    caption: str, headers: Sequence[str], cells: Sequence[Sequence[str]], note: str = "", kind: str = ""
+) -> str:
+    """A table with row and column headers that scrolls sideways on its own where the screen is too narrow.
+
+    `kind`: one more class of the style sheet, such as `prose` for cells with sentences.
+    """
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in headers)
     body = "".join(
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>\n'
         for first, *rest in cells
     )
     below = f'<p class="note">{escape(note)}</p>' if note else ""
+    classes = f"scroll {kind}".strip()
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'<div class="{classes}" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>{below}"
     )
 

@@ -65,6 +65,7 @@ STYLE: dict[str, Any] = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
     "svg.fonttype": "path",
+    "pdf.fonttype": 42,  # whole letters, which can be searched and which publishers take
     "svg.hashsalt": "rci",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ def placement_picture(rows: Sequence[Row], frozen: Hazard) -> Picture:
         "for the reward alone; small dots are seeds, bars their means, diamonds the last checkpoint alone.",
         partial(placement, rows, frozen),
     )
-    return picture._replace(png=_few_colours(picture.png))
+    return replace(picture, png=_few_colours(picture.png))
 
 
 def placement(rows: Sequence[Row], frozen: Hazard) -> Figure:

@@ -70,6 +70,8 @@ caption { text-align: left; color: var(--quiet); font-size: 0.85rem; padding: 0.
 details table { width: auto; }
 details td, details th:last-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 details caption { display: none; }
+.prose td, .prose th { text-align: left; white-space: normal; vertical-align: top; }
+.prose td:last-child { min-width: 26rem; }
 td small { color: var(--quiet); font-size: 0.85em; }
 .note { color: var(--quiet); font-size: 0.85rem; line-height: 1.45; max-width: 48rem; margin: -0.7rem 0 1.4rem; }
 .yes { color: var(--good); }

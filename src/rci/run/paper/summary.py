@@ -1,0 +1,93 @@
+"""From rows of evaluated policies to everything that is shown of the paper's experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rci.reporting.palette import looks
+from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, Setting, shown_order
+from rci.run.paper.answers import QUESTIONS, answer_of
+from rci.run.paper.bars import check_bars
+from rci.run.paper.frontiers import compared_returns, method_frontier
+from rci.run.paper.outcomes import outcome
+from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, policy_rows
+from rci.run.rows import Row
+
+MAIN = ("highway", "fetch-reach")
+# Ablations that leave out the setting of the main experiment show its rows beside their own.
+SHOWS_MAIN = ("composition", "label-noise")
+
+
+def paper_summary(rows: Sequence[Row]) -> PaperSummary:
+    """Everything that these rows say, however many of them there are yet."""
+    every_row = policy_rows(rows)
+    names = [*QUESTIONS, *sorted({row.experiment for row in every_row} - set(QUESTIONS))]
+    returns = compared_returns(every_row)
+    unlimited = [row for row in every_row if row.method == REWARD_ONLY]
+    experiments = []
+    for name in names:
+        own = rows_of_experiment(name, every_row)
+        outcomes, frontiers = [], []
+        for setting in sorted({row.setting for row in own}, key=shown_order):
+            by_method = _by_method([row for row in own if row.setting == setting])
+            found = (outcome(setting, method, by_method) for method in by_method)
+            outcomes += [one for one in found if one is not None]
+            asked = returns.get((setting.task, setting.dataset))
+            frontiers += [
+                method_frontier(setting, method, by_method[method], unlimited, asked) for method in by_method
+            ]
+        experiments.append(_experiment(name, outcomes, frontiers, own))
+    return PaperSummary(
+        experiments=tuple(experiments),
+        bars=check_bars(experiments, every_row),
+        rows=len(every_row),
+        seconds=sum(
+            {row.key: row.seconds for row in every_row}.values()
+        ),  # one policy may serve two experiments
+        versions=tuple(sorted({row.versions for row in every_row})),
+    )
+
+
+def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[PolicyRow]:
+    """The rows that an experiment shows: its own and, where it needs them, those of the main experiments.
+
+    `frontier` shows the main experiments on tasks where it has no rows of its own. An ablation also shows the main
+    experiment's setting if it lacks just that one and agrees with it in task, learner, labels and updates.
+    """
+    own = [row for row in every_row if row.experiment == name]
+    main = [row for row in every_row if row.experiment in MAIN and row.experiment != name]
+    if name == "frontier":
+        known = {row.task for row in own}
+        return own + [row for row in main if row.task not in known]
+    if name in SHOWS_MAIN and own:
+        alike, known_settings = {_size(row.setting) for row in own}, {row.setting for row in own}
+        return own + [
+            row for row in main if _size(row.setting) in alike and row.setting not in known_settings
+        ]
+    return own
+
+
+def _size(setting: Setting) -> tuple[object, ...]:
+    return setting.task, setting.learner, setting.labelled, setting.updates
+
+
+def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
+    """The rows of each method, methods in the order in which they are shown."""
+    order = looks({row.method for row in rows})
+    return {method: [row for row in rows if row.method == method] for method in order}
+
+
+def _experiment(
+    name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Frontier], rows: Sequence[PolicyRow]
+) -> Experiment:
+    title, question = QUESTIONS.get(name, (name, "What came out?"))
+    return Experiment(
+        name=name,
+        title=title,
+        question=question,
+        answer=answer_of(name, outcomes, frontiers),
+        outcomes=tuple(outcomes),
+        frontiers=tuple(frontiers),
+        rows=len(rows),
+        seeds=tuple(sorted({row.seed for row in rows})),
+    )

@@ -1,0 +1,178 @@
+"""The page and the tables of the paper's experiments."""
+
+import csv
+import io
+import re
+from dataclasses import replace
+
+import pytest
+from paper_rows import row, sweep
+
+from rci.data.errors import RciError
+from rci.reporting import paper_page
+from rci.reporting.figures import render
+from rci.reporting.palette import sheet
+from rci.reporting.paper_page import page, write_paper
+from rci.reporting.paper_tables import PaperTable, bar_table, experiment_tables, paper_tables
+from rci.run.paper.summary import paper_summary
+
+
+def picture(name="critics", section="highway"):
+    return replace(render(name, "Maps <of> costs", "Dark is dangerous", lambda: sheet(1.0)), section=section)
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return paper_summary(sweep("highway", seeds=2) + sweep("composition", dataset="ppo", seeds=2))
+
+
+def page_of(summary, pictures=()):
+    return page(summary, pictures, paper_tables(summary))
+
+
+def test_every_experiment_has_a_section_and_what_was_not_run_says_so(summary):
+    text = page_of(summary)
+    for experiment in summary.experiments:
+        assert f'<section id="{experiment.name}"' in text
+    section = text.partition('id="grid"')[2].partition("</section>")[0]
+    assert "Not run yet." in section
+    assert "<table" not in section
+
+
+def test_the_page_tells_question_answer_and_how_many_seeds(summary):
+    section = page_of(summary).partition('<section id="highway"')[2].partition("</section>")[0]
+    highway = summary.experiment("highway")
+    assert highway.question in section
+    assert highway.answer in section
+    assert f"{highway.rows} evaluated policies, seeds 0, 1." in section
+
+
+def test_bars_are_told_plainly(summary):
+    section = page_of(summary).partition('<section id="bars"')[2].partition("</section>")[0]
+    assert '<span class="no">missed</span>' in section
+    assert "not yet measured" in section
+    assert all(bar.name in section for bar in summary.bars)
+
+
+def test_pictures_stand_in_their_section(summary):
+    text = page_of(summary, [picture(), picture("films", "elsewhere")])
+    assert "Maps &lt;of&gt; costs" in text.partition('<section id="highway"')[2].partition("</section>")[0]
+    assert "More pictures" in text
+
+
+def test_the_page_fetches_nothing(summary):
+    text = page_of(summary, [picture()])
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "<script" not in text
+
+
+def test_names_are_escaped():
+    text = page_of(paper_summary([row(method="<b>", experiment="<i>")]))
+    assert "<b>" not in text
+    assert "&lt;b&gt;" in text
+
+
+def test_everything_is_written_and_twice_the_same(tmp_path):
+    summary = paper_summary([row(), row(method="reward-only", budget="inf")])
+    index = write_paper(summary, [picture()], tmp_path / "a")
+    again = write_paper(summary, [picture()], tmp_path / "b")
+    assert index == tmp_path / "a" / "index.html"
+    files = {path.relative_to(tmp_path / "a") for path in index.parent.rglob("*") if path.is_file()}
+    names = {str(path) for path in files}
+    assert {
+        f"figures/{name}.{ending}" for name in ("highway", "critics") for ending in ("pdf", "svg", "png")
+    } <= names
+    assert {f"tables/{name}.{ending}" for name in ("highway", "bars") for ending in ("md", "csv")} <= names
+    for path in files:
+        assert (index.parent / path).read_bytes() == (again.parent / path).read_bytes(), path
+
+
+def test_without_rows_there_is_a_page(tmp_path):
+    index = write_paper(paper_summary([]), [], tmp_path)
+    assert index.read_text().count("Not run yet.") == 10
+
+
+def test_two_pictures_of_one_name_are_refused(tmp_path):
+    with pytest.raises(RciError, match="'critics'"):
+        write_paper(paper_summary([]), [picture(), picture()], tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RciError, match="cannot write the paper"):
+        write_paper(paper_summary([]), [], tmp_path / "file")
+
+
+def test_seeds_in_words():
+    assert paper_page._listed((0, 1, 2)) == "0 to 2"
+    assert paper_page._listed((0, 2)) == "0, 2"
+
+
+# --- tables ---------------------------------------------------------------------------------------------------
+
+
+def cells_of(table: PaperTable, **where: str) -> dict[str, str]:
+    lines = [dict(zip(table.headers, line)) for line in table.cells]
+    (found,) = (line for line in lines if all(line[key] == value for key, value in where.items()))
+    return found
+
+
+def test_an_outcome_in_words():
+    rows = [
+        row(seed=s, violation_rate=rate, mean_return=gain)
+        for s, (rate, gain) in enumerate([(0.01, 40), (0.03, 42)])
+    ]
+    rows += [
+        row(method="reward-only", budget="inf", seed=s, violation_rate=0.4, mean_return=50) for s in range(2)
+    ]
+    outcomes, contrasts = experiment_tables(paper_summary(rows).experiment("highway"))
+    found = cells_of(outcomes, method="rci")
+    assert found["violation rate"] == "2.0% ± 1.0"
+    assert found["95% interval"] == "1.4–2.7%"
+    assert found["return"] == "41.00 ± 1.00"
+    assert found["seeds"] == "2"
+    assert cells_of(outcomes, method="reward-only")["budget"] == "none"
+    against = cells_of(contrasts, method="rci")
+    assert against["violations, ratio to reward-only"].startswith("0.050 (")
+    assert against["return, difference to reward-only"] == "−9.00 (p 0.070)"
+
+
+def test_one_seed_has_no_error_in_the_table():
+    (table,) = experiment_tables(paper_summary([row()]).experiment("highway"))
+    assert cells_of(table, method="rci")["violation rate"] == "3.0%"
+
+
+def test_settings_have_a_column_where_they_differ(summary):
+    tables = {table.name: table for table in experiment_tables(summary.experiment("composition"))}
+    assert set(tables) == {"composition", "composition-contrasts", "composition-matched"}
+    assert tables["composition"].headers[0] == "setting"
+    assert {line[0] for line in tables["composition"].cells} == {"ppo data", "mixed data"}
+    found = cells_of(tables["composition-matched"], setting="ppo data", method="rci")
+    assert re.fullmatch(r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+", found["50% of the way up"])
+
+
+def test_a_return_that_is_not_reached_is_told():
+    rows = sweep("highway", seeds=1)
+    rows.append(row(experiment="label-efficiency", labelled=9, selection_return=1.0))
+    (table,) = experiment_tables(paper_summary(rows).experiment("label-efficiency"))
+    assert all("not reached" in cell for cell in table.cells[0][3:6])
+    assert table.cells[0][6] == "–"
+
+
+def test_asked_and_realised():
+    rows = [
+        row(experiment="calibration", budget="0.1", seed=s, violation_rate=rate)
+        for s, rate in enumerate([0.1, 0.14])
+    ]
+    (table,) = experiment_tables(paper_summary(rows).experiment("calibration"))
+    assert table.cells == (("rci", "10.0%", "2", "12.0% ± 2.0", "2.0", "41.0"),)
+
+
+def test_tables_as_markdown_and_csv():
+    table = PaperTable("x", "X", ("a", "b"), (("1,5", "−2|3"),))
+    assert table.markdown() == "| a | b |\n| --- | --- |\n| 1,5 | −2\\|3 |\n"
+    assert list(csv.reader(io.StringIO(table.csv()))) == [["a", "b"], ["1,5", "-2|3"]]
+
+
+def test_every_bar_is_in_the_table(summary):
+    assert [line[0] for line in bar_table(summary).cells] == [bar.name for bar in summary.bars]
