@@ -92,18 +92,18 @@ def _sweep_of(experiment, task, method, seed, budgets, policies, changes):
 def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
     """Rows of every experiment."""
     rows = [*sweep("highway", seeds=seeds), *sweep("fetch-reach", "fetch-reach", seeds=seeds)]
-    for dataset in ("ppo", "random"):
+    for dataset in ("ppo", "random", "mixed"):
         rows += sweep("composition", dataset=dataset, seeds=seeds)
-    for noise in ("noisy", "adversarial"):
+    for noise in ("clean", "noisy", "adversarial"):
         rows += sweep("label-noise", noise=noise, seeds=seeds)
     for task in ("highway", "fetch-reach"):
-        rows += sweep("calibration", task, ("sparse", "rci"), seeds, ("0.05", "0.1", "0.2", "0.4"), 1)
+        rows += sweep("calibration", task, seeds=seeds, budgets=("0.05", "0.1", "0.2", "0.4"), policies=1)
         for labelled in (250, 1000, 5000):
-            rows += sweep("label-efficiency", task, ("sparse", "hazard", "rci"), seeds, labelled=labelled)
             for updates in (1000, 5000, 20000):
-                rows += sweep(
-                    "when-it-pays", task, ("sparse", "hazard", "rci"), 1, labelled=labelled, updates=updates
-                )
+                size = {"labelled": labelled, "updates": updates}
+                rows += sweep("label-efficiency", task, ("sparse", "hazard", "rci"), seeds, **size)
+    for name in ("horizon", "ingredients"):
+        rows += sweep(name, seeds=seeds)
     for learner in ("bcq-lagrangian", "cpq", "cdt"):
         rows += sweep("grid", methods=("sparse", "rci", "uniform"), seeds=2, learner=learner)
     two = sweep("highway-two", "highway-two", ("sparse", "rci"), seeds, ("proximity=0.1,road=0.1",))

@@ -19,12 +19,12 @@ def fitted():
 
 def test_a_step_costs_what_it_adds_to_the_potential(fitted):
     episodes, labels, costs = fitted
-    for phi, cost, label, kept in zip(
+    for phi, cost, episodic, kept in zip(
         score(costs, episodes), costs.per_episode(), labels.cost, labels.kept_lengths
     ):
         phi = phi[:kept]
         expected = np.diff(phi, prepend=0.0)  # the empty prefix predicts nothing
-        expected[-1] += label - phi[-1]
+        expected[-1] += episodic - phi[-1]
         assert cost == pytest.approx(expected, abs=1e-6)
 
 

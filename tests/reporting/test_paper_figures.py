@@ -153,7 +153,7 @@ def test_nothing_is_drawn_of_nothing():
 
 
 def test_zero_violations_can_be_drawn():
-    rows = sweep("highway", seeds=2)
+    rows = sweep("highway", seeds=2) + sweep("calibration", seeds=2)
     for one in rows:
         one["violation_rate"] = 0.0
     for name in ("highway", "frontier"):

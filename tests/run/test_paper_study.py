@@ -31,7 +31,7 @@ TINY = replace(
     behaviour={"point": {"hidden": 8, "updates": 10, "proposals": 5}},
     learn={"point": {"hidden": 8, "batch_size": 8, "candidates": 2, "test_candidates": 2}},
 )
-SMALL = Experiment("small", "?", (POINT,), ("reward-only", "sparse"), ("0.1",), lengths=(0.5, 1.0))
+SMALL = Experiment("small", (POINT,), ("reward-only", "sparse"), ("0.1",), lengths=(0.5, 1.0))
 
 
 # What is asked for

@@ -212,7 +212,7 @@ def test_reward_only_of_another_experiment_serves_every_noise():
         policy("rci", 0, 0.1, 2.0, noise="noisy", experiment="label-noise"),
         policy("reward-only", 0, 0.5, 10.0),
     ]
-    (found,) = paper_summary(rows).experiment("label-noise").frontiers[1:]
+    (found,) = paper_summary(rows).experiment("label-noise").frontiers
     assert found.setting.noise == "noisy"
     assert found.curve[-1] == pytest.approx((10.0, 0.5))
 
@@ -241,17 +241,14 @@ def test_any_subset_of_rows_works(seed):
     assert all(e.answer == NOT_RUN for e in summary.experiments if not e.rows)
 
 
-def test_ablations_show_the_main_setting_that_they_lack():
-    rows = policy_rows(
-        sweep("highway") + sweep("composition", dataset="ppo") + sweep("fetch-reach", "fetch-reach")
-    )
-    assert {r.setting.dataset for r in rows_of_experiment("composition", rows)} == {"ppo", "mixed"}
-    assert {r.task for r in rows_of_experiment("composition", rows)} == {"highway"}
-    assert rows_of_experiment("label-noise", rows) == []
-    longer = policy_rows(sweep("highway") + sweep("composition", dataset="ppo", updates=9))
-    assert {r.setting.dataset for r in rows_of_experiment("composition", longer)} == {"ppo"}
-    own = policy_rows(sweep("highway") + sweep("frontier", updates=9))
-    assert {r.experiment for r in rows_of_experiment("frontier", own)} == {"frontier"}
+def test_some_experiments_show_the_rows_of_another():
+    rows = policy_rows(sweep("highway") + sweep("calibration") + sweep("label-efficiency"))
+    for name, source in (
+        ("frontier", "calibration"),
+        ("when-it-pays", "label-efficiency"),
+        ("highway", "highway"),
+    ):
+        assert {r.experiment for r in rows_of_experiment(name, rows)} == {source}
 
 
 def test_experiments_that_are_not_known_are_shown_too():

@@ -44,7 +44,7 @@ from rci.learning.base import Learner
 from rci.learning.behaviour import Config as VaeConfig
 from rci.learning.behaviour import FrozenBehaviour, Vae, propose, vae_loss
 from rci.learning.budget import relative_gap, update_multiplier
-from rci.learning.dataset import Batch, Dataset
+from rci.learning.dataset import Batch, Dataset, draw
 from rci.learning.losses import (
     Number,
     bellman_target,
@@ -72,6 +72,7 @@ class Config:
         "audited"  # who tells lambda the expected cost, and where
     )
     gap: Literal["plain", "relative"] = "plain"  # how far an audited cost is from its threshold
+    draws: Literal["steps", "episodes"] = "steps"  # what is drawn evenly for a batch
     hidden: int = 128
     critics: int = 2  # networks of each kind
     candidates: int = 10
@@ -207,7 +208,7 @@ def make(config: Config) -> Learner:
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
         keys = jax.random.split(key, 6)
         now = config.candidates if config.estimate == "batch" else 1  # the actor needs one
-        index = jax.random.randint(keys[0], (config.batch_size,), 0, len(data.row))
+        index = draw(keys[0], data, config.batch_size, config.draws)
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
         row, first = data.row[index], data.initial[start]
         return Batch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -133,6 +133,23 @@ def to_device(
         proposal=None if proposal is None else jax.device_put(proposal, may_alias=True),
         **numbers,
     )
+
+
+def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "episodes"]) -> jax.Array:
+    """Indices of transitions, [count]: all steps alike, or all episodes alike and then the steps of each.
+
+    A stopped episode may be a few steps long and a safe one hundreds: with all steps alike, a batch hardly ever holds
+    what came before a stop.
+    """
+    if what == "steps":
+        return jax.random.randint(key, (count,), 0, len(data.row))
+    episode_key, step_key = jax.random.split(key)
+    first = data.initial - jnp.arange(
+        len(data.initial)
+    )  # each episode before has one observation more than steps
+    length = jnp.diff(first, append=len(data.row))
+    episode = jax.random.randint(episode_key, (count,), 0, len(first))
+    return first[episode] + jax.random.randint(step_key, (count,), 0, length[episode])
 
 
 def to_go(signal: Array, lengths: Array) -> Array:

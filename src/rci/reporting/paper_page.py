@@ -26,11 +26,16 @@ VERDICT_CLASSES = {"met": "yes", "missed": "no"}
 OTHER_SECTION = "pictures"  # for pictures that name no experiment
 
 
-def write_paper(summary: PaperSummary, pictures_from_artefacts: Sequence[Picture], folder: Path) -> Path:
+def write_paper(
+    summary: PaperSummary,
+    pictures_from_artefacts: Sequence[Picture],
+    folder: Path,
+    missing: Sequence[tuple[str, str]] = (),
+) -> Path:
     """Write `index.html`, `figures/` and `tables/` into `folder`; return the path of the page.
 
     Files appear whole or not at all, the page last; the same summary gives the same bytes. Pictures from artefacts
-    stand in the section that they name.
+    stand in the section that they name. missing: what could not be drawn, and why.
     """
     try:
         for name in ("figures", "tables"):
@@ -51,13 +56,18 @@ def write_paper(summary: PaperSummary, pictures_from_artefacts: Sequence[Picture
             f"tables/{one.name}.md": one.markdown().encode(),
             f"tables/{one.name}.csv": one.csv().encode(),
         }
-    files["index.html"] = page(summary, pictures, tables).encode()
+    files["index.html"] = page(summary, pictures, tables, missing).encode()
     for name, content in files.items():
         write_file(folder / name, content)
     return folder / "index.html"
 
 
-def page(summary: PaperSummary, pictures: Sequence[Picture], tables: dict[str, list[PaperTable]]) -> str:
+def page(
+    summary: PaperSummary,
+    pictures: Sequence[Picture],
+    tables: dict[str, list[PaperTable]],
+    missing: Sequence[tuple[str, str]] = (),
+) -> str:
     """The whole page. Every experiment has a section, also if it was not run yet."""
     style = paper_looks(summary)
     known = {experiment.name for experiment in summary.experiments}
@@ -69,7 +79,7 @@ def page(summary: PaperSummary, pictures: Sequence[Picture], tables: dict[str, l
         sections.append((experiment.name, experiment.title, content))
     sections += [
         (OTHER_SECTION, "More pictures", strips(strangers)),
-        ("run", "What was run", _run(summary)),
+        ("run", "What was run", _run(summary) + _missing(missing)),
     ]
     return document(
         TITLE,
@@ -143,6 +153,11 @@ def _run(summary: PaperSummary) -> str:
         f'<p>This command repeats everything:</p><pre tabindex="0"><code>{COMMAND}</code></pre>'
         f"<p>{duration(summary)}</p>" + (f"<p>Versions:</p><ul>{versions}</ul>" if versions else "")
     )
+
+
+def _missing(missing: Sequence[tuple[str, str]]) -> str:
+    lines = "".join(f"<li>{escape(what)}: {escape(why)}</li>" for what, why in missing)
+    return f"<p>Not drawn:</p><ul>{lines}</ul>" if lines else ""
 
 
 def duration(summary: PaperSummary) -> str:

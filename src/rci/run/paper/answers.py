@@ -44,6 +44,8 @@ QUESTIONS = {
     ),
     "grid": ("Redistributors and learners", "Which step costs go with which learner?"),
     "highway-two": ("Two kinds of danger", "Can two kinds of danger be kept apart?"),
+    "horizon": ("Horizon", "Does redistribution pay more where a violation is further from its cause?"),
+    "ingredients": ("Ingredients", "What makes redistribution pay? Logs and tests of another seed."),
 }
 
 

@@ -15,6 +15,7 @@ from rci.run.progress import show_study
 from rci.run.rows import Row
 
 ENGINES = ("local",)
+DRAWN = "", "Policies of the first seed, to be drawn beside the main comparison."
 COMMITTED = Path("results/paper.json")  # where the numbers of the full study are kept
 
 
@@ -42,6 +43,7 @@ def plan_paper(
 ) -> tuple[list[dict[str, str | int]], str]:
     """What each experiment asks for, and how much of it is there: for machines, and as a table."""
     from rci.reporting.markdown import table
+    from rci.run.paper.answers import QUESTIONS
 
     scale = scale_called(preset)
     known = {row["key"] for row in read_study(_file(scale, out, rows))}
@@ -51,9 +53,9 @@ def plan_paper(
         lines.append(
             {
                 "experiment": experiment.name,
-                "question": experiment.question,
+                "question": QUESTIONS.get(experiment.name, DRAWN)[1],
                 "policies": len(keys),
-                "done": len(keys & known),
+                "done": 0 if experiment.drawn else len(keys & known),
             }
         )
     return lines, table(("experiment", "policies", "done", "question"), [_line(line) for line in lines])

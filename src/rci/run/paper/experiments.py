@@ -76,7 +76,6 @@ class Experiment:
     """One question, and the policies whose numbers answer it."""
 
     name: str
-    question: str
     logs: tuple[Logs, ...]
     methods: tuple[str, ...]
     budgets: tuple[str, ...]
@@ -87,7 +86,9 @@ class Experiment:
         1.0,
     )  # of training, as multiples of the scale's; a longer one goes on from a shorter
     seed: int = 0  # of the logs; a study of settings must not see those that are reported on
-    drawn: bool = False  # whether its policies are needed themselves, to be drawn, and not just their numbers
+    drawn: bool = (
+        False  # whether its policies are to be drawn, those of the first seed; it then has no numbers
+    )
 
 
 @dataclass(frozen=True)
@@ -127,14 +128,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         Experiment(
             "calibration",
-            "Do budgets come true, and what is the violation rate at equal return?",
             (HIGHWAY, FETCH, POINT),
             RIVALS,
             PROBABILITIES,
         ),
         Experiment(
             "highway",
-            "The paper's main comparison: the policy with the fewest violations of each method, on the highway.",
             (HIGHWAY,),
             CORE,
             PERCENTILES,
@@ -142,7 +141,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "fetch-reach",
-            "The paper's main comparison on the arm.",
             (FETCH,),
             CORE,
             PERCENTILES,
@@ -150,7 +148,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "composition",
-            "Does it matter who made the logs?",
             tuple(HIGHWAY._replace(recipe=recipe) for recipe in ("ppo", "random", "mixed")),
             CORE,
             ("0.1", "0.4"),
@@ -158,7 +155,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "label-noise",
-            "What do wrong stops do?",
             tuple(HIGHWAY._replace(noise=noise) for noise in ("clean", "noisy", "adversarial", "human")),
             CORE,
             ("0.1", "0.4"),
@@ -166,7 +162,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "label-efficiency",
-            "When does redistribution pay: with few labels, with little training?",
             tuple(logs._replace(share=share) for logs in (HIGHWAY, FETCH, POINT) for share in SHARES),
             ("reward-only", "sparse", "hazard", "rci", "traces"),
             ("0.1", "0.4"),
@@ -175,7 +170,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "horizon",
-            "Does it pay more where a violation is further from what caused it?",
             (HIGHWAY, Logs("highway-15hz")),
             ("reward-only", "sparse", "hazard", "rci", "traces"),
             ("0.1", "0.4"),
@@ -183,7 +177,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "grid",
-            "Which redistributor with which learner?",
             (HIGHWAY,),
             ("sparse", "hazard", "rci", "rci-literal"),
             ("P30",),
@@ -192,7 +185,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "highway-two",
-            "Two kinds of danger at once: too close, and off the road.",
             (Logs("highway-two"),),
             ("reward-only", "sparse", "rci"),
             ("0.1", "0.4"),
@@ -200,7 +192,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "heatmaps",
-            "Cost critics over the road, and policies under a tight and a loose budget.",
             (HIGHWAY,),
             ("sparse", "hazard", "rci", "rci-literal"),
             ("P10", "P30"),
@@ -208,7 +199,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "vector-fields",
-            "Where the arm is pushed under three budgets.",
             (FETCH,),
             ("rci",),
             ("0.05", "0.2", "0.4"),
@@ -216,7 +206,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "ingredients",
-            "What makes redistribution pay?",
             (HIGHWAY, FETCH),
             ("reward-only", *INGREDIENTS),
             ("0.1", "0.2", "0.4"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +33,12 @@ LITERAL = "rci-literal"  # the same, to the letter of the paper; shown where it 
 HEATMAP_METHODS = ("sparse", "hazard", MAIN)
 TRAJECTORY_BUDGETS = ("P10", "P30")
 WORKBENCH_PIXELS = 1000
+SECTIONS = {  # the experiment that a picture stands beside; the others stand for themselves
+    "heatmaps": "highway",
+    "redistribution-samples": "highway",
+    "budget-trajectories": "highway",
+    "vector-fields": "fetch-reach",
+}
 
 Named = tuple[str, str]  # method, budget
 
@@ -95,7 +101,7 @@ def sample_pictures(places: Places) -> Samples:
     pictures: list[Picture] = []
     for name, make in makers.items():
         try:
-            pictures.append(make())
+            pictures.append(replace(make(), section=SECTIONS.get(name, "")))
         except RciError as error:
             missing.append(Missing(name, str(error)))
     return Samples(pictures, missing)

@@ -43,7 +43,7 @@ def run_study(
     """
     prepare_folder(out)
     places = Places(out)
-    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments}
+    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
     keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
     askers = defaultdict[str, list[str]](list)  # key -> experiments that ask for it
     for name, own in wanted.items():
@@ -52,7 +52,7 @@ def run_study(
     with alone_in(out):
         board = _Board(file, askers, scale, places)
         missing = [cell for cell in keys if not board.has(keys[cell])]
-        drawn = [cell for e in experiments if e.drawn for cell in wanted[e.name]]
+        drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
         clock = _Clock(len(keys), missing, workers or len(available_cores()))
         tell(*clock.told())
         finished = {evaluate_job_name(cell, scale, places): cell for cell in missing}

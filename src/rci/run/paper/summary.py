@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rci.reporting.palette import looks
-from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, Setting, shown_order
+from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import QUESTIONS, answer_of
 from rci.run.paper.bars import check_bars
 from rci.run.paper.frontiers import compared_returns, method_frontier
@@ -13,9 +13,7 @@ from rci.run.paper.outcomes import outcome
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, policy_rows
 from rci.run.rows import Row
 
-MAIN = ("highway", "fetch-reach")
-# Ablations that leave out the setting of the main experiment show its rows beside their own.
-SHOWS_MAIN = ("composition", "label-noise")
+SHOWS = {"frontier": "calibration", "when-it-pays": "label-efficiency"}
 
 
 def paper_summary(rows: Sequence[Row]) -> PaperSummary:
@@ -49,26 +47,8 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
 
 
 def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[PolicyRow]:
-    """The rows that an experiment shows: its own and, where it needs them, those of the main experiments.
-
-    `frontier` shows the main experiments on tasks where it has no rows of its own. An ablation also shows the main
-    experiment's setting if it lacks just that one and agrees with it in task, learner, labels and updates.
-    """
-    own = [row for row in every_row if row.experiment == name]
-    main = [row for row in every_row if row.experiment in MAIN and row.experiment != name]
-    if name == "frontier":
-        known = {row.task for row in own}
-        return own + [row for row in main if row.task not in known]
-    if name in SHOWS_MAIN and own:
-        alike, known_settings = {_size(row.setting) for row in own}, {row.setting for row in own}
-        return own + [
-            row for row in main if _size(row.setting) in alike and row.setting not in known_settings
-        ]
-    return own
-
-
-def _size(setting: Setting) -> tuple[object, ...]:
-    return setting.task, setting.learner, setting.labelled, setting.updates
+    """The rows that an experiment shows; some show another one's from another side."""
+    return [row for row in every_row if row.experiment == SHOWS.get(name, name)]
 
 
 def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
