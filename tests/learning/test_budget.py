@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from rci.learning.budget import (
     kept_budget,
     limits,
     parse_budget,
+    relative_gap,
     seen_of,
     threshold,
     update_multiplier,
@@ -139,6 +141,20 @@ def test_multiplier_by_hand():
         jnp.array([1.0, 0.1, 3.0]), jnp.array([0.75, 0.0, 0.9]), jnp.array([0.25, 0.25, math.inf]), 0.5
     )
     assert each.tolist() == [1.25, 0.0, 0.0]
+
+
+def test_relative_gap_by_hand():
+    # log(0.11 / 0.06), log(0.06 / 0.11), far over, far under, and nothing where the budget is met
+    found = relative_gap(jnp.array([0.1, 0.05, 0.9, -0.3, 0.2]), jnp.array([0.05, 0.1, 0.05, 0.4, 0.2]))
+    assert found == pytest.approx([0.606136, -0.606136, 1.0, -1.0, 0.0], abs=1e-5)
+    assert relative_gap(jnp.array(0.005), 0.0) == pytest.approx(0.405465)  # a budget of nothing is over at once
+
+
+def test_an_auditor_compares_a_number_with_the_labels_whatever_the_costs_mean():
+    scores = replace(COSTS, return_equivalent=False, unit="score")
+    assert threshold(0.3, scores, 0.99, 1.0, audits=True) == pytest.approx([0.3])
+    with pytest.raises(RciError, match="scores"):
+        threshold(0.3, scores, 0.99, 1.0)
 
 
 def test_numbers_are_audited_and_percentiles_are_not():

@@ -47,13 +47,12 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
 
     Reward-only has one budget, infinity. A method that a learner without costs could not tell apart appears once.
     """
-    seeds = scale.ablation_seeds if experiment.ablation else scale.seeds
     alike = {
         logs._replace(share=logs.episodes(scale)): logs for logs in experiment.logs
     }  # few episodes are few
     return [
         Cell(logs, method, learner, budget, seed, policy, round(length * scale.updates), experiment.seed)
-        for seed in range(seeds)
+        for seed in range(scale.seeds[experiment.seeds])
         for logs in alike.values()
         for learner in experiment.learners
         for method in experiment.methods

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Table = Mapping[str, Any]
 
@@ -80,7 +80,7 @@ class Experiment:
     methods: tuple[str, ...]
     budgets: tuple[str, ...]
     learners: tuple[str, ...] = ("bcq-lagrangian",)
-    ablation: bool = False  # three seeds instead of five
+    seeds: Literal["main", "ablation", "survey"] = "main"  # how many there are is a matter of scale
     policies: bool = False  # whether each configuration is trained several times, for one to be selected
     lengths: tuple[float, ...] = (
         1.0,
@@ -98,8 +98,7 @@ class Scale:
     name: str
     episodes: int
     least_episodes: int
-    seeds: int
-    ablation_seeds: int
+    seeds: Mapping[str, int]
     policies: int
     updates: int
     test_episodes: int
@@ -151,21 +150,21 @@ EXPERIMENTS: dict[str, Experiment] = {
             tuple(HIGHWAY._replace(recipe=recipe) for recipe in ("ppo", "random", "mixed")),
             CORE,
             ("0.1", "0.4"),
-            ablation=True,
+            seeds="ablation",
         ),
         Experiment(
             "label-noise",
             tuple(HIGHWAY._replace(noise=noise) for noise in ("clean", "noisy", "adversarial", "human")),
             CORE,
             ("0.1", "0.4"),
-            ablation=True,
+            seeds="ablation",
         ),
         Experiment(
             "label-efficiency",
             tuple(logs._replace(share=share) for logs in (HIGHWAY, FETCH, POINT) for share in SHARES),
             ("reward-only", "sparse", "hazard", "rci", "traces"),
-            ("0.1", "0.4"),
-            ablation=True,
+            ("0.2",),
+            seeds="survey",
             lengths=(0.5, 1.0, 2.0, 4.0),
         ),
         Experiment(
@@ -173,7 +172,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (HIGHWAY, Logs("highway-15hz")),
             ("reward-only", "sparse", "hazard", "rci", "traces"),
             ("0.1", "0.4"),
-            ablation=True,
+            seeds="ablation",
         ),
         Experiment(
             "grid",
@@ -181,14 +180,14 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("sparse", "hazard", "rci", "rci-literal"),
             ("P30",),
             learners=("bcq-lagrangian", "bear-lagrangian", "cpq", "cdt", "coptidice", "bc-safe"),
-            ablation=True,
+            seeds="ablation",
         ),
         Experiment(
             "highway-two",
             (Logs("highway-two"),),
             ("reward-only", "sparse", "rci"),
             ("0.1", "0.4"),
-            ablation=True,
+            seeds="ablation",
         ),
         Experiment(
             "heatmaps",
@@ -209,7 +208,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (HIGHWAY, FETCH),
             ("reward-only", *INGREDIENTS),
             ("0.1", "0.2", "0.4"),
-            ablation=True,
+            seeds="ablation",
             seed=7,
         ),
     )

@@ -25,11 +25,11 @@ BEHAVIOUR: dict[str, dict[str, Any]] = {
     "fetch-reach": {"updates": 10_000},
     "point": {"updates": 5_000, "hidden": 64, "latent_limit": 1.0},
 }
-LEAN = {"hidden": 128, "batch_size": 128, "candidates": 5, "test_candidates": 20}
+LEAN = {"hidden": 128, "batch_size": 128, "candidates": 5, "test_candidates": 10}
 LEARN: dict[str, dict[str, Any]] = {
     "highway": LEAN,
     "fetch-reach": {**LEAN, "discount": 0.95},
-    "point": {**LEAN, "hidden": 64, "test_candidates": 16},
+    "point": {**LEAN, "hidden": 64},
 }
 
 
@@ -45,8 +45,7 @@ SCALES: dict[str, Scale] = {
             "full",
             episodes=5000,
             least_episodes=1,
-            seeds=5,
-            ablation_seeds=3,
+            seeds={"main": 5, "ablation": 3, "survey": 1},
             policies=3,
             updates=8000,
             test_episodes=1000,
@@ -60,8 +59,7 @@ SCALES: dict[str, Scale] = {
             "smoke",
             episodes=200,
             least_episodes=60,
-            seeds=1,
-            ablation_seeds=1,
+            seeds={"main": 1, "ablation": 1, "survey": 1},
             policies=2,
             updates=200,
             test_episodes=50,
