@@ -147,7 +147,9 @@ def test_relative_gap_by_hand():
     # log(0.11 / 0.06), log(0.06 / 0.11), far over, far under, and nothing where the budget is met
     found = relative_gap(jnp.array([0.1, 0.05, 0.9, -0.3, 0.2]), jnp.array([0.05, 0.1, 0.05, 0.4, 0.2]))
     assert found == pytest.approx([0.606136, -0.606136, 1.0, -1.0, 0.0], abs=1e-5)
-    assert relative_gap(jnp.array(0.005), 0.0) == pytest.approx(0.405465)  # a budget of nothing is over at once
+    assert relative_gap(jnp.array(0.005), 0.0) == pytest.approx(
+        0.405465
+    )  # a budget of nothing is over at once
 
 
 def test_an_auditor_compares_a_number_with_the_labels_whatever_the_costs_mean():

@@ -188,7 +188,6 @@ def test_the_worst_value_is_the_worst_reward_for_ever():
         reward_to_go=number,
         cost_to_go=one,
         cost_range=one,
-        cost_bounds=jnp.zeros((2, 2, 1)),
         label_cost=one,
         within=number,
         proposal=jnp.zeros((2, 3, 1)),

@@ -314,7 +314,6 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
         reward_to_go=number,
         cost_to_go=cost,
         cost_range=jnp.zeros((2, channels)),
-        cost_bounds=jnp.zeros((2, 1, channels)),
         label_cost=cost,
         within=number,
     )

@@ -179,17 +179,6 @@ def judge(
     return Judgement(reward_q, cost_q, constrained_value(reward_q, cost, multiplier))
 
 
-def possible(batch: Batch, hyper: Hyper) -> jax.Array:
-    """The least and the most that may still come, [2, B, K]: what is left of an episode's cost where it is a plain sum.
-
-    With a discount it is none, and recorded sums are all that is known.
-    """
-    recorded = jnp.broadcast_to(batch.cost_range[:, None], (2, *batch.cost.shape))
-    if batch.cost_bounds is None:
-        return recorded
-    return jnp.where(jnp.asarray(hyper.cost_discount) == 1.0, batch.cost_bounds, recorded)
-
-
 def leaders(networks: Networks) -> Networks:
     """The first member of every committee: it is enough to tell the actor a direction. Fujimoto et al. 2019."""
     first = (networks.reward_critic.lead(), networks.cost_critic.lead())
@@ -230,7 +219,6 @@ def make(config: Config) -> Learner:
             cost=data.cost[index],
             label_cost=data.label_cost[index],
             cost_range=data.cost_range,
-            cost_bounds=data.cost_bounds[:, index],
             model=behaviour.vae if config.alongside else None,
             terminated=data.terminated[index],
             truncated=data.truncated[index],
@@ -283,7 +271,7 @@ def make(config: Config) -> Learner:
         return Targets(
             reward=bellman_target(batch.reward, hyper.discount, reward_on, next_value),
             cost=within_range(
-                bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost), *possible(batch, hyper)
+                bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost), *batch.cost_range
             ),
             audit=audit,
         )

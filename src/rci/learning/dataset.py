@@ -12,8 +12,6 @@ from rci.data.record import Array
 from rci.data.types import Transitions
 from rci.nets.dense import Normaliser, normaliser, rows_of
 
-EXACT = 1e-5  # how far conserved costs may be from their label, in single precision
-
 
 class Scaling(NamedTuple):
     """How observations and actions of the outside world become the networks' own, and back."""
@@ -54,7 +52,6 @@ class Dataset(NamedTuple):
     reward_to_go: jax.Array
     cost_to_go: jax.Array  # [rows, K]
     cost_range: jax.Array  # [2, K]: the lowest and the highest cost_to_go
-    cost_bounds: jax.Array  # [2, rows, K]: between which the cost to come must lie, whoever acts from here on
     label_cost: jax.Array  # [rows, K]: the episodic cost as it was labelled, at the last transition
     within: jax.Array  # 1 where the whole episode kept the budget
     proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
@@ -82,7 +79,6 @@ class Batch(NamedTuple):
     )  # [B, n, a]: those of the cost target, where it does not share the reward's
     initial_obs: jax.Array  # [B0, d]
     initial_candidate: jax.Array  # [B0, n, a]
-    cost_bounds: jax.Array | None = None  # [2, B, K]
 
 
 def flat_features(array: Array) -> Array:
@@ -131,7 +127,6 @@ def to_device(
         reward_to_go=jnp.asarray(to_go(reward, lengths), jnp.float32),
         cost_to_go=jnp.asarray(cost_to_go, jnp.float32),
         cost_range=jnp.asarray([cost_to_go.min(axis=0), cost_to_go.max(axis=0)], jnp.float32),
-        cost_bounds=jnp.asarray(cost_bounds(cost, flat_features(transitions.label_cost), lengths), jnp.float32),
         label_cost=jnp.asarray(flat_features(transitions.label_cost)),
         within=jnp.asarray(np.repeat(kept, lengths), jnp.float32),
         # A memory-mapped array stays where it is: all processes that train on it share its pages.
@@ -155,21 +150,6 @@ def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "epis
     length = jnp.diff(first, append=len(data.row))
     episode = jax.random.randint(episode_key, (count,), 0, len(first))
     return first[episode] + jax.random.randint(step_key, (count,), 0, length[episode])
-
-
-def cost_bounds(cost: Array, label_cost: Array, lengths: Array) -> Array:
-    """Between which the cost still to come must lie at each transition, [2, rows, K].
-
-    An episode costs between 0 and 1, whoever drives it to its end. Where step costs sum to the label, what is to come is
-    that minus what was spent before. Other costs are held to what was recorded.
-    """
-    ends = np.cumsum(lengths) - lengths
-    sums, labels = (np.add.reduceat(signal, ends, axis=0) for signal in (cost, label_cost))
-    if np.abs(sums - labels).max() > EXACT:
-        recorded = to_go(cost, lengths)
-        return np.stack([np.broadcast_to(end(recorded, axis=0), cost.shape) for end in (np.min, np.max)])
-    spent = np.repeat(sums, lengths, axis=0) - to_go(cost, lengths)
-    return np.stack([-spent, 1.0 - spent])
 
 
 def to_go(signal: Array, lengths: Array) -> Array:

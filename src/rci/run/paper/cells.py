@@ -92,7 +92,7 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
-    """Those settings of the task that the learner has, then those of the method."""
+    """Those settings of the task that the learner has, then the learner's own, then those of the method."""
     from rci.learning import settings_of as known
 
     names = known(cell.learner)
@@ -100,6 +100,7 @@ def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     return {
         "method": cell.learner,
         **{name: value for name, value in own.items() if name in names},
+        **scale.pace.get(cell.learner, {}),
         **{name: value for name, value in METHODS[cell.method].learn.items() if name in names},
         "updates": cell.updates,
     }

@@ -106,7 +106,8 @@ class Scale:
     budgets: int  # how many of an experiment's budgets are tried, spread over its list
     ppo: Mapping[str, Table]
     behaviour: Mapping[str, Table]
-    learn: Mapping[str, Table]
+    learn: Mapping[str, Table]  # by task
+    pace: Mapping[str, Table]  # by learner
     redistribute: Table = field(default_factory=dict)  # over the settings of every method that trains
 
     def chosen_budgets(self, experiment: Experiment) -> tuple[str, ...]:
@@ -126,17 +127,17 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         Experiment(
-            "calibration",
-            (HIGHWAY, FETCH, POINT),
-            RIVALS,
-            PROBABILITIES,
-        ),
-        Experiment(
             "highway",
             (HIGHWAY,),
             CORE,
             PERCENTILES,
             policies=True,
+        ),
+        Experiment(
+            "calibration",
+            (HIGHWAY, FETCH, POINT),
+            RIVALS,
+            PROBABILITIES,
         ),
         Experiment(
             "fetch-reach",

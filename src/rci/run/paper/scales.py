@@ -25,11 +25,21 @@ BEHAVIOUR: dict[str, dict[str, Any]] = {
     "fetch-reach": {"updates": 10_000},
     "point": {"updates": 5_000, "hidden": 64, "latent_limit": 1.0},
 }
-LEAN = {"hidden": 128, "batch_size": 128, "candidates": 5, "test_candidates": 10}
+LEAN = {
+    "hidden": 128,
+    "batch_size": 128,
+    "candidates": 5,
+    "test_candidates": 10,
+}
 LEARN: dict[str, dict[str, Any]] = {
     "highway": LEAN,
     "fetch-reach": {**LEAN, "discount": 0.95},
     "point": {**LEAN, "hidden": 64},
+}
+# What the default learner needs in short trainings: batches that hold stops, and a multiplier that can fall as fast as it
+# rises. Found on logs and tests of another seed (see the experiment "ingredients").
+PACE: dict[str, dict[str, Any]] = {
+    "bcq-lagrangian": {"draws": "episodes", "gap": "relative", "multiplier_rate": 0.002}
 }
 
 
@@ -54,6 +64,7 @@ SCALES: dict[str, Scale] = {
             ppo=PPO,
             behaviour=BEHAVIOUR,
             learn=LEARN,
+            pace=PACE,
         ),
         Scale(
             "smoke",
@@ -72,6 +83,7 @@ SCALES: dict[str, Scale] = {
             },
             behaviour=_with(BEHAVIOUR, updates=300),
             learn=_with(LEARN, hidden=32, batch_size=32),
+            pace=PACE,
             redistribute={"epochs": 2},
         ),
     )

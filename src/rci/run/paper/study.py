@@ -46,12 +46,21 @@ def run_study(
     wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
     keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
     askers = defaultdict[str, list[str]](list)  # key -> experiments that ask for it
+    kinds = {experiment.name: experiment.seeds for experiment in experiments}
+    ranks: dict[
+        str, int
+    ] = {}  # key -> how soon: all main comparisons with one seed, then with two, then the others
     for name, own in wanted.items():
         for cell in own:
             askers[keys[cell]].append(name)
+            rank = list(scale.seeds).index(kinds[name])
+            ranks[keys[cell]] = min(rank, ranks.get(keys[cell], rank))
     with alone_in(out):
         board = _Board(file, askers, scale, places)
-        missing = [cell for cell in keys if not board.has(keys[cell])]
+        missing = sorted(
+            (cell for cell in keys if not board.has(keys[cell])),
+            key=lambda cell: (ranks[keys[cell]], cell.seed),
+        )
         drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
         clock = _Clock(len(keys), missing, workers or len(available_cores()))
         tell(*clock.told())
