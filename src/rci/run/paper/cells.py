@@ -76,6 +76,7 @@ def settings_of(cell: Cell, scale: Scale) -> dict[str, Any]:
         "ppo": family_settings(scale.ppo, cell.logs.task),
         "behaviour": family_settings(scale.behaviour, cell.logs.task),
         "redistribute": {"method": name, "settings": parse_redistributor(name, redistributor)},
+        "method": cell.method,
         "learner": cell.learner,
         "learn": {**asdict(shape), **numbers._asdict(), "updates": schedule.updates},
         "budget": cell.budget,
@@ -177,15 +178,13 @@ def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]
 def plan(wanted: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
     """All jobs for these policies; what several of them need is planned once.
 
-    Policies that differ in their length of training alone are one training, told at several times.
+    Policies that differ in their length of training alone are one training, told at several times, the shortest first.
     """
     wanted = list(wanted)
     lengths = Counter(cell._replace(updates=0) for cell in wanted)
     jobs: dict[str, Job] = {}
     shorter: dict[Path, str] = {}  # the last job on each trail
-    for cell in (
-        sorted(wanted, key=lambda cell: cell.updates) if max(lengths.values(), default=0) > 1 else wanted
-    ):
+    for cell in wanted:
         trail = places.trail(cell, scale) if lengths[cell._replace(updates=0)] > 1 else None
         for job in _jobs_of(cell, scale, places, trail):
             if trail is not None and job.stage == "learn":

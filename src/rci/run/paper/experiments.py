@@ -30,28 +30,36 @@ METHODS: dict[str, Method] = {
     "rci": Method({"method": "potential"}),
     "rci-literal": Method({"method": "rudder"}),
     "rci-prefix": Method({"method": "rudder", "loss": "prefix", "start": "prior"}),
-    "rci-distilled": Method({"method": "rudder", "loss": "prefix", "distil": True}),
     "traces": Method({"method": "traces"}),
     "uniform": Method({"method": "uniform"}),
 }
-# What was tried for `rci`, and the same for sparse costs where it applies to them.
-CAUTIOUS = {"critics": 4, "cost_pessimism": 1.0}
+# What was tried for `rci`, and for sparse costs where it applies to them.
+STEPS_ALIKE, SHORT, CAUTIOUS = (
+    {"draws": "steps"},
+    {"cost_discount": 0.9},
+    {"critics": 4, "cost_pessimism": 1.0},
+)
+LITERAL, PREFIX = METHODS["rci-literal"].redistribute, METHODS["rci-prefix"].redistribute
 INGREDIENTS: dict[str, Method] = {
     "sparse": METHODS["sparse"],
-    "potential": Method({"method": "potential"}),
-    "potential, horizon 10": Method({"method": "potential"}, {"cost_discount": 0.9}),
+    "sparse, all steps alike": Method({"method": "sparse"}, STEPS_ALIKE),
+    "sparse, horizon 10": Method({"method": "sparse"}, SHORT),
     "sparse, cautious": Method({"method": "sparse"}, CAUTIOUS),
-    "potential, cautious": Method({"method": "potential"}, CAUTIOUS),
-    "rci-literal": METHODS["rci-literal"],
-    "hazard": METHODS["hazard"],
+    "sparse, slow": Method({"method": "sparse"}, {"learning_rate": 3e-4}),
+    "potential": Method({"method": "potential"}),
+    "potential, all steps alike": Method({"method": "potential"}, STEPS_ALIKE),
+    "potential, horizon 10": Method({"method": "potential"}, SHORT),
     "potential, advantage": Method({"method": "potential"}, {"cost_discount": 0.0}),
-    "prefix, prior": METHODS["rci-prefix"],
-    "prefix, prior, horizon 10": Method(METHODS["rci-prefix"].redistribute, {"cost_discount": 0.9}),
-    "prefix, distilled": METHODS["rci-distilled"],
+    "potential, cautious": Method({"method": "potential"}, CAUTIOUS),
+    "potential, slow": Method({"method": "potential"}, {"learning_rate": 3e-4}),
     "potential, cross-fitted": Method({"method": "potential", "folds": 2}),
     "potential, never negative": Method({"method": "potential", "sign": "nonnegative"}),
+    "whole episodes": Method(LITERAL),
+    "whole episodes, horizon 10": Method(LITERAL, SHORT),
+    "prefix, prior": Method(PREFIX),
+    "prefix, distilled": Method({"method": "rudder", "loss": "prefix", "distil": True}),
+    "hazard": METHODS["hazard"],
     "traces": METHODS["traces"],
-    "sparse, horizon 10": Method({"method": "sparse"}, {"cost_discount": 0.9}),
 }
 METHODS |= INGREDIENTS
 PERCENTILES = ("P10", "P20", "P30", "P40", "P50")
@@ -206,9 +214,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "ingredients",
-            (HIGHWAY, FETCH),
+            (HIGHWAY,),
             ("reward-only", *INGREDIENTS),
-            ("0.1", "0.2", "0.4"),
+            ("0.1", "0.4"),
             seeds="ablation",
             seed=7,
         ),

@@ -36,7 +36,7 @@ LEARN: dict[str, dict[str, Any]] = {
     "fetch-reach": {**LEAN, "discount": 0.95},
     "point": {**LEAN, "hidden": 64},
 }
-# What the default learner needs in short trainings: batches that hold stops, and a multiplier that can fall as fast as it
+# What the default learner needs in short trainings: batches that hold stops, and a multiplier that falls as fast as it
 # rises. Found on logs and tests of another seed (see the experiment "ingredients").
 PACE: dict[str, dict[str, Any]] = {
     "bcq-lagrangian": {"draws": "episodes", "gap": "relative", "multiplier_rate": 0.002}
@@ -69,7 +69,7 @@ SCALES: dict[str, Scale] = {
         Scale(
             "smoke",
             episodes=200,
-            least_episodes=60,
+            least_episodes=200,
             seeds={"main": 1, "ablation": 1, "survey": 1},
             policies=2,
             updates=200,

@@ -1,0 +1,94 @@
+"""`rci paper`: its plan, its page and a user's mistakes."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from paper_rows import sweep
+from typer.testing import CliRunner
+
+from rci.data.errors import RciError
+from rci.run.cli import app
+from rci.run.paper.cells import Places, cells
+from rci.run.paper.command import plan_paper, run_paper
+from rci.run.paper.experiments import EXPERIMENTS
+from rci.run.paper.page import sample_places, write_page
+from rci.run.paper.scales import SCALES
+
+SMOKE = SCALES["smoke"]
+
+
+def test_the_plan_lists_experiments_and_what_is_left(tmp_path: Path) -> None:
+    lines, table = plan_paper(["highway", "grid"], "full", tmp_path, tmp_path / "none.json")
+    assert [(line["experiment"], line["policies"], line["done"]) for line in lines] == [
+        ("highway", 240, 0),
+        ("grid", 72, 0),
+    ]
+    assert "| highway | 240 | 0 |" in table
+
+
+def test_the_plan_counts_rows_that_are_there(tmp_path: Path) -> None:
+    from rci.run.paper.cells import key_of
+
+    keys = [key_of(cell, SMOKE) for cell in cells(EXPERIMENTS["composition"], SMOKE)]
+    rows = [{**row, "key": key} for row, key in zip(sweep("composition"), keys[:3])]
+    (tmp_path / "paper.json").write_text(json.dumps(rows))
+    lines, _ = plan_paper(["composition"], "smoke", tmp_path, None)
+    assert lines[0]["done"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--only", "hihgway"], "Did you mean 'highway'"),
+        (["--preset", "ful"], "full"),
+        (["--engine", "ray"], "local"),
+        (["--rows", "."], "it is a folder"),
+    ],
+)
+def test_mistakes_are_one_sentence(arguments: list[str], said: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["paper", *arguments])
+    assert isinstance(found.exception, RciError)
+    assert said in str(found.exception)
+    assert not any(tmp_path.rglob("*.json"))
+
+
+def test_everything_that_is_there_already_is_only_written_down(tmp_path: Path) -> None:
+    """All rows known: no training, just the page with its figures and tables."""
+    from rci.run.paper.cells import key_of
+
+    own = cells(EXPERIMENTS["composition"], SMOKE)
+    made = {
+        (row["method"], row["dataset"]): row
+        for name in ("ppo", "random", "mixed")
+        for row in sweep("composition", dataset=name, seeds=1, policies=1)
+    }
+    rows = [
+        {**made[cell.method, cell.logs.recipe], "budget": cell.budget, "key": key_of(cell, SMOKE)}
+        for cell in own
+    ]
+    (tmp_path / "paper.json").write_text(json.dumps(rows))
+    page, found = run_paper(["composition"], "smoke", "local", tmp_path, None, 1)
+    assert page == tmp_path / "report" / "index.html"
+    assert len(found) == len(own)
+    for ending in ("pdf", "svg", "png"):
+        assert (page.parent / "figures" / f"composition.{ending}").stat().st_size > 1000
+    assert "Does it matter who recorded the data?" in page.read_text()
+
+
+def test_the_policies_to_be_drawn_are_found_where_they_are_trained(tmp_path: Path) -> None:
+    own = cells(EXPERIMENTS["heatmaps"], SMOKE)
+    places = Places(tmp_path)
+    found = sample_places(own, SMOKE, places).of("highway")
+    assert set(found.policies) == {(cell.method, cell.budget) for cell in own}
+    assert found.policies["rci", own[0].budget].parent == places.policy(own[0], SMOKE).parent
+    assert set(found.costs) == {"sparse", "hazard", "rci", "rci-literal"}
+
+
+def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+    drawn = [replace(EXPERIMENTS["heatmaps"])]
+    page = write_page(drawn, SMOKE, [], tmp_path).read_text()
+    assert "Not drawn" in page
+    assert "heatmaps" in page
