@@ -45,15 +45,24 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "selection_episodes": len(selection),
         "selection_violation_rate": selection.violation_rate,
         "selection_return": selection.mean_return,
-        "predicted_cost": info.get("predicted_cost"),
+        "predicted_cost": _in_all(info.get("predicted_cost")),
         "predicted_return": info.get("predicted_return"),
-        "threshold": info.get("threshold"),
-        "multiplier": info.get("multiplier"),
+        "multiplier": _alone(info.get("multiplier")),
         "seconds": seconds,
         "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items())),
         "key": key,
         **({} if by_channel is None else {"channel_violation_rate": by_channel}),
     }
+
+
+def _in_all(cost: float | dict[str, float] | None) -> float | None:
+    """An expected cost; the sum where there is one for each kind of danger."""
+    return sum(cost.values()) if isinstance(cost, dict) else cost
+
+
+def _alone(multiplier: float | dict[str, float] | None) -> float | None:
+    """A multiplier; nothing where there is one for each kind of danger, because their sum means nothing."""
+    return None if isinstance(multiplier, dict) else multiplier
 
 
 def read_study(file: Path) -> list[Row]:
