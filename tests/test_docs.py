@@ -40,6 +40,7 @@ from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
 from rci.run.comparison import results_of
 from rci.run.shift import shift_table
+from rci.run.paper.document import results_document
 from rci.run.variants import budget_table, ladder_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
@@ -616,3 +617,7 @@ def test_every_method_beats_uniform_on_point():
 
 def test_the_shift_in_the_docs_is_the_committed_one():
     assert shift_table(committed("shift.json")) in (DOCS / "redistributors.md").read_text()
+
+
+def test_the_page_of_results_is_made_from_the_committed_rows():
+    assert results_document(committed("paper.json")) == (DOCS / "results.md").read_text()

@@ -56,6 +56,20 @@ def test_resumed_training_is_the_same_training(logs, tmp_path):
     assert again.hash == whole.hash
 
 
+def test_a_longer_training_goes_on_from_a_shorter_one(logs, tmp_path):
+    *data, behaviour = logs
+    folder, shorter = tmp_path / "kept", {**SMALL, "updates": 1000}
+    short = learn(*data, seed=3, behaviour=behaviour, checkpoint=folder, beyond=True, **shorter)
+    assert store.read(folder, "checkpoint").info["update"] == 1000
+    heard = []
+    long = learn(*data, seed=3, behaviour=behaviour, checkpoint=folder, progress=heard.append, **SMALL)
+    assert heard == [1500 / 1700, 1.0]
+    assert short.hash == learn(*data, seed=3, behaviour=behaviour, **shorter).hash
+    assert long.hash == learn(*data, seed=3, behaviour=behaviour, **SMALL).hash
+    with pytest.raises(RciError, match="only from a checkpoint"):
+        learn(*data, beyond=True, **SMALL)
+
+
 def test_a_checkpoint_of_another_training_is_not_used(logs, tmp_path):
     *data, behaviour = logs
     folder, settings = tmp_path / "kept", {**SMALL, "checkpoint_every": 500}

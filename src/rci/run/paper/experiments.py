@@ -121,6 +121,8 @@ class Scale:
     def chosen_budgets(self, experiment: Experiment) -> tuple[str, ...]:
         """The budgets that are tried, the tightest and the loosest always among them."""
         all_of_them, count = experiment.budgets, min(self.budgets, len(experiment.budgets))
+        if experiment.drawn:  # every picture has its place
+            return all_of_them
         if count == 1:
             return all_of_them[:1]
         return tuple(all_of_them[round(i * (len(all_of_them) - 1) / (count - 1))] for i in range(count))

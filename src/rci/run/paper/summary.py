@@ -38,10 +38,8 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
     return PaperSummary(
         experiments=tuple(experiments),
         bars=check_bars(experiments, every_row),
-        rows=len(every_row),
-        seconds=sum(
-            {row.key: row.seconds for row in every_row}.values()
-        ),  # one policy may serve two experiments
+        rows=len({row.key for row in every_row}),  # one policy may serve two experiments
+        seconds=sum({row.key: row.seconds for row in every_row}.values()),
         versions=tuple(sorted({row.versions for row in every_row})),
     )
 
