@@ -26,7 +26,10 @@ class Method(NamedTuple):
 METHODS: dict[str, Method] = {
     "reward-only": Method({"method": "sparse"}),  # which it ignores
     "sparse": Method({"method": "sparse"}),
-    "hazard": Method({"method": "hazard"}),
+    # Costs that are never negative and do not sum to the label make an early stop the cheapest drive of all, because a
+    # stop ends them. Conserved they do not; the paper's, as they are, are `hazard-literal`.
+    "hazard": Method({"method": "hazard", "conserve": True}),
+    "hazard-literal": Method({"method": "hazard"}),
     "rci": Method({"method": "potential"}),
     "rci-literal": Method({"method": "rudder"}),
     "rci-prefix": Method({"method": "rudder", "loss": "prefix", "start": "prior"}),
@@ -59,6 +62,7 @@ INGREDIENTS: dict[str, Method] = {
     "prefix, prior": Method(PREFIX),
     "prefix, distilled": Method({"method": "rudder", "loss": "prefix", "distil": True}),
     "hazard": METHODS["hazard"],
+    "hazard-literal": METHODS["hazard-literal"],
     "traces": METHODS["traces"],
 }
 METHODS |= INGREDIENTS

@@ -11,11 +11,23 @@ import numpy as np
 
 from rci.data import store
 from rci.data.errors import RciError
+from rci.run.jobs import code_digest
 from rci.run.paper.cells import Cell, Places
 from rci.run.paper.experiments import Scale
 from rci.run.rows import Row, read_rows
 
-CONFIGURATION = ("experiment", "task", "dataset", "noise", "labelled", "updates", "learner", "method", "seed")
+CONFIGURATION = (
+    "experiment",
+    "logs_seed",
+    "task",
+    "dataset",
+    "noise",
+    "labelled",
+    "updates",
+    "learner",
+    "method",
+    "seed",
+)
 NEEDED = (*CONFIGURATION, "budget", "policy", "selection_violation_rate", "selection_return", "key")
 
 
@@ -37,6 +49,7 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "learner": cell.learner,
         "budget": cell.budget,
         "seed": cell.seed,
+        "logs_seed": cell.logs_seed,
         "policy": cell.policy,
         "episodes": len(scores),
         "violation_rate": scores.violation_rate,
@@ -50,6 +63,7 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "multiplier": _alone(info.get("multiplier")),
         "seconds": seconds,
         "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items())),
+        "code": code_digest()[:12],  # of all that results depend on
         "key": key,
         **({} if by_channel is None else {"channel_violation_rate": by_channel}),
     }
