@@ -39,8 +39,8 @@ from rci.reporting.comparison import markdown
 from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.cli import app
 from rci.run.comparison import results_of
-from rci.run.shift import shift_table
 from rci.run.paper.document import results_document
+from rci.run.shift import shift_table
 from rci.run.variants import budget_table, ladder_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES

@@ -89,6 +89,6 @@ def test_the_policies_to_be_drawn_are_found_where_they_are_trained(tmp_path: Pat
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
     drawn = [replace(EXPERIMENTS["heatmaps"])]
-    page = write_page(drawn, SMOKE, [], tmp_path).read_text()
+    page = write_page(drawn, SMOKE, [], tmp_path, "rci paper --only heatmaps").read_text()
     assert "Not drawn" in page
     assert "heatmaps" in page

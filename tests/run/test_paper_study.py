@@ -14,7 +14,8 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.run.engine import available_cores
-from rci.run.paper.cells import Cell, Places, cells, key_of, plan
+from rci.run.paper.board import Board
+from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, plan
 from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment
 from rci.run.paper.rows import judged_together, read_study
 from rci.run.paper.scales import SCALES, scale_called
@@ -51,6 +52,7 @@ def test_every_experiment_can_be_planned_at_every_scale(tmp_path: Path) -> None:
     for scale in SCALES.values():
         for experiment in EXPERIMENTS.values():
             own = cells(experiment, scale)
+            check_settings(own, scale)
             assert len({key_of(cell, scale) for cell in own}) == len(own)
             jobs = plan(own, scale, Places(tmp_path))
             names = {job.name for job in jobs}
@@ -137,12 +139,26 @@ def test_every_method_is_one() -> None:
         assert set(experiment.methods) <= set(METHODS)
 
 
+def test_a_longer_training_never_goes_back(tmp_path: Path) -> None:
+    """Where a longer one is trained first, the shorter one is trained alone, and the next goes on from the longer one."""
+    own = [cell for cell in cells(SMALL, TINY) if cell.method == "sparse"]
+    order = [own[1], own[0], own[1]._replace(updates=40)]
+    learn = [job for job in plan(order, TINY, Places(tmp_path)) if job.stage == "learn"]
+    assert [job.trail is None for job in learn] == [False, True, False]
+    assert learn[0].name in learn[2].needs
+    alone = [job for job in plan(order[2:], TINY, Places(tmp_path)) if job.stage == "learn"]
+    assert alone[0].trail is None
+    rest = [job for job in plan(order[2:], TINY, Places(tmp_path), wanted=order) if job.stage == "learn"]
+    assert rest[0].trail == learn[0].trail  # what a killed study left is still there
+
+
 # Rows
 
 
 def row(**changes) -> dict:
     usual = {
         "experiment": "e",
+        "logs_seed": 0,
         "task": "point",
         "dataset": "mixed",
         "noise": "clean",
@@ -176,8 +192,47 @@ def test_returns_of_one_value_have_no_scale() -> None:
 
 def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([{"experiment": "e"}]))
-    with pytest.raises(RciError, match="row 0 of .* has no 'task'"):
+    with pytest.raises(RciError, match="row 0 of .* has no 'task', which should be a text"):
         read_study(tmp_path / "rows.json")
+    (tmp_path / "rows.json").write_text(json.dumps([row(budget=0.1)]))
+    with pytest.raises(RciError, match="no 'budget', which should be a text"):
+        read_study(tmp_path / "rows.json")
+    (tmp_path / "rows.json").write_text(json.dumps([row(), row()]))
+    with pytest.raises(RciError, match="row 1 of .* is there twice: e k"):
+        read_study(tmp_path / "rows.json")
+
+
+def test_rows_that_nobody_asks_for_are_not_judged_beside_those_that_somebody_does(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([row(key="old"), row(experiment="other", key="old")]))
+    with pytest.raises(RciError, match="holds 1 rows of 'e' that this study does not ask for"):
+        Board(file, {"new": ["e"]})
+    assert len(Board(file, {"new": ["third"]}).rows()) == 2
+
+
+def test_a_policy_serves_every_experiment_that_asks_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "rows.json"
+    board = Board(file, {"k": ["e", "other"], "l": ["e"]})
+    assert file.is_file()  # a place that cannot be written to is found at once
+    board.add(row())
+    assert board.has("k")
+    assert not board.has("l")
+    later = Board(file, {"k": ["third"]})
+    assert later.has("k")
+    later.add(row(key="k", mean_return=2.0))
+    board.add(row(key="l"))  # two studies at once lose nothing
+    assert [(r["experiment"], r["key"]) for r in read_study(file)] == [
+        ("e", "k"),
+        ("e", "l"),
+        ("other", "k"),
+        ("third", "k"),
+    ]
+
+
+def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RciError, match="cannot be"):
+        Board(tmp_path / "file" / "rows.json", {})
 
 
 # Time
@@ -223,7 +278,7 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
         [sys.executable, script], env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True
     )
     deadline = time.monotonic() + 240
-    while not rows.exists() and child.poll() is None and time.monotonic() < deadline:
+    while not read_study(rows) and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -121,7 +121,8 @@ def paper(
         lines, table = plan_paper(only, preset, folder, rows)
         _print_json(lines) if as_json else typer.echo(table)
         return
-    page, found = run_paper(only, preset, engine, folder, rows, workers)
+    command = shlex.join(["rci", *sys.argv[1:]])
+    page, found = run_paper(only, preset, engine, folder, rows, workers, command)
     if as_json:
         _print_json({"page": str(page), "rows": found})
     else:

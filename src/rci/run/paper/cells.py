@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rci.run.jobs import Job
+from rci.run.jobs import Job, code_digest
 from rci.run.paper.experiments import METHODS, Experiment, Logs, Scale
 
+VERSION = 1  # of the study; to be raised when something outside of the list changes what its policies are
 STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
 DRAWN_EPISODES = 20  # of each policy that is drawn
 POLICIES = 10  # of each configuration, at most, for the same reason
@@ -45,7 +46,7 @@ def told(method: str) -> str:
 def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     """Every policy, seed after seed: the whole comparison first with one seed, then with two.
 
-    Reward-only has one budget, infinity. A method that a learner without costs could not tell apart appears once.
+    Reward-only has one budget, infinity.
     """
     alike = {
         logs._replace(share=logs.episodes(scale)): logs for logs in experiment.logs
@@ -63,27 +64,33 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
 
 
 def settings_of(cell: Cell, scale: Scale) -> dict[str, Any]:
-    """Everything that the numbers of a policy depend on, apart from the code."""
-    from rci.learning import parse_options
-    from rci.redistribution import parse_options as parse_redistributor
-
-    training = learn_settings(cell, scale)
-    shape, numbers, schedule = parse_options(training.pop("method"), training)
-    redistributor = redistribute_settings(cell, scale)
-    name = redistributor.pop("method")
+    """Everything that the list of experiments says about a policy; not the defaults of learners and redistributors."""
     return {
+        "version": VERSION,
         "logs": {**cell.logs._asdict(), "share": cell.logs.episodes(scale), "seed": cell.logs_seed},
         "ppo": family_settings(scale.ppo, cell.logs.task),
         "behaviour": family_settings(scale.behaviour, cell.logs.task),
-        "redistribute": {"method": name, "settings": parse_redistributor(name, redistributor)},
+        "redistribute": redistribute_settings(cell, scale),
         "method": cell.method,
-        "learner": cell.learner,
-        "learn": {**asdict(shape), **numbers._asdict(), "updates": schedule.updates},
+        "learn": learn_settings(cell, scale),
         "budget": cell.budget,
         "seed": cell.seed,
         "policy": cell.policy,
         "episodes": [scale.test_episodes, scale.selection_episodes],
     }
+
+
+def check_settings(wanted: Iterable[Cell], scale: Scale) -> None:
+    """Find mistakes in the settings of the list before any work is done."""
+    from rci.learning import parse_options
+    from rci.redistribution import parse_options as parse_redistributor
+
+    for cell in {cell._replace(budget="", seed=0, policy=0) for cell in wanted}:
+        for parse, settings in (
+            (parse_options, learn_settings(cell, scale)),
+            (parse_redistributor, redistribute_settings(cell, scale)),
+        ):
+            parse(settings.pop("method"), settings)
 
 
 def key_of(cell: Cell, scale: Scale) -> str:
@@ -150,7 +157,8 @@ class Places:
         return self.of(cell, scale) / "rollouts" / cell.name
 
     def trail(self, cell: Cell, scale: Scale) -> Path:
-        return self.of(cell, scale) / "trails" / cell._replace(updates=0).name
+        """Of this code: a training that was begun by another cannot go on."""
+        return self.of(cell, scale) / "trails" / code_digest()[:12] / cell._replace(updates=0).name
 
     def costs(self, cell: Cell, scale: Scale) -> Path:
         """Named by what makes them: methods may share step costs and differ in the learner alone."""
@@ -175,21 +183,25 @@ def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]
     return jobs
 
 
-def plan(wanted: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
-    """All jobs for these policies; what several of them need is planned once.
+def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable[Cell] = ()) -> list[Job]:
+    """All jobs for the policies that are missing; what several of them need is planned once.
 
-    Policies that differ in their length of training alone are one training, told at several times, the shortest first.
+    Policies that differ in their length of training alone are one training, told at several times: each leaves a trail
+    for the next longer one. wanted: all policies that there will be, those that are there already among them.
     """
-    wanted = list(wanted)
-    lengths = Counter(cell._replace(updates=0) for cell in wanted)
+    missing = list(missing)
+    lengths = Counter(cell._replace(updates=0) for cell in {*wanted, *missing})
     jobs: dict[str, Job] = {}
-    shorter: dict[Path, str] = {}  # the last job on each trail
-    for cell in wanted:
+    reached: dict[Path, tuple[int, str]] = {}  # the last job on each trail
+    for cell in missing:
         trail = places.trail(cell, scale) if lengths[cell._replace(updates=0)] > 1 else None
+        if trail in reached and cell.updates < reached[trail][0]:
+            trail = None  # it would lead back
         for job in _jobs_of(cell, scale, places, trail):
             if trail is not None and job.stage == "learn":
-                job = replace(job, needs=(*job.needs, *filter(None, [shorter.get(trail)])))
-                shorter[trail] = job.name
+                before = (reached[trail][1],) if trail in reached else ()
+                job = replace(job, needs=(*job.needs, *before))
+                reached[trail] = cell.updates, job.name
             jobs.setdefault(job.name, job)
     return list(jobs.values())
 

@@ -26,6 +26,7 @@ def run_paper(
     out: Path,
     rows: Path | None,
     workers: int | None,
+    command: str = "rci paper",
 ) -> tuple[Path, list[Row]]:
     """Run the experiments and write their page; its path, and their rows."""
     from rci.run.paper.page import write_page
@@ -34,8 +35,10 @@ def run_paper(
         raise unknown_name("engine", engine, ENGINES)
     scale, experiments = scale_called(preset), chosen(only)
     with show_study() as (report, tell):
-        found = run_study(experiments, scale, out, _file(scale, out, rows), workers, report, tell)
-    return write_page(experiments, scale, found, out), found
+        every_row = run_study(experiments, scale, out, _file(scale, out, rows), workers, report, tell)
+    names = {experiment.name for experiment in experiments}
+    page = write_page(experiments, scale, every_row, out, command)
+    return page, [row for row in every_row if row["experiment"] in names]
 
 
 def plan_paper(

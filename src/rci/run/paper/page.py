@@ -16,11 +16,13 @@ from rci.run.rows import Row
 COMPARISONS = Path("results")  # where comparisons of redistributors are kept, as redistributors-TASK.json
 
 
-def write_page(experiments: Sequence[Experiment], scale: Scale, rows: Sequence[Row], out: Path) -> Path:
-    """Write OUT/report: the page, its figures and tables; the path of the page."""
+def write_page(
+    experiments: Sequence[Experiment], scale: Scale, rows: Sequence[Row], out: Path, command: str
+) -> Path:
+    """Write OUT/report: the page of all rows, its figures and tables, the policies of these experiments drawn."""
     drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
     samples = sample_pictures(sample_places(drawn, scale, Places(out))) if drawn else Samples([], [])
-    return write_paper(paper_summary(rows), samples.pictures, out / "report", samples.missing)
+    return write_paper(paper_summary(rows), samples.pictures, out / "report", samples.missing, command)
 
 
 def sample_places(drawn: Iterable[Cell], scale: Scale, places: Places) -> SamplePlaces:

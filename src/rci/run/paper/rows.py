@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from itertools import groupby
+from math import isnan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rci.data import store
 from rci.data.errors import RciError
+from rci.evaluation.stats import normalised_returns
 from rci.run.jobs import code_digest
 from rci.run.paper.cells import Cell, Places
 from rci.run.paper.experiments import Scale
@@ -28,7 +29,17 @@ CONFIGURATION = (
     "method",
     "seed",
 )
-NEEDED = (*CONFIGURATION, "budget", "policy", "selection_violation_rate", "selection_return", "key")
+TEXTS = ("experiment", "task", "dataset", "noise", "method", "learner", "budget", "key")
+NUMBERS = (
+    "logs_seed",
+    "labelled",
+    "updates",
+    "seed",
+    "policy",
+    "mean_return",
+    "selection_violation_rate",
+    "selection_return",
+)
 
 
 def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: float | None) -> Row:
@@ -62,8 +73,8 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "predicted_return": info.get("predicted_return"),
         "multiplier": _alone(info.get("multiplier")),
         "seconds": seconds,
-        "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items())),
-        "code": code_digest()[:12],  # of all that results depend on
+        "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items()))
+        + f", code {code_digest()[:12]}",
         "key": key,
         **({} if by_channel is None else {"channel_violation_rate": by_channel}),
     }
@@ -80,12 +91,17 @@ def _alone(multiplier: float | dict[str, float] | None) -> float | None:
 
 
 def read_study(file: Path) -> list[Row]:
-    """The rows of a study; every one must have what identifies it."""
+    """The rows of a study, each whole enough to be told from the others and judged beside them."""
     rows = read_rows(file)
+    seen = set[tuple[str, str]]()
     for number, row in enumerate(rows):
-        for name in NEEDED:
-            if name not in row:
-                raise RciError(f"row {number} of {file} has no {name!r}; it is not a row of this study.")
+        for names, kinds, said in ((TEXTS, str, "a text"), (NUMBERS, (int, float), "a number")):
+            for name in names:
+                if not isinstance(row.get(name), kinds):
+                    raise RciError(f"row {number} of {file} has no {name!r}, which should be {said}.")
+        if (own := (row["experiment"], row["key"])) in seen:
+            raise RciError(f"row {number} of {file} is there twice: {own[0]} {own[1]}.")
+        seen.add(own)
     return rows
 
 
@@ -101,28 +117,22 @@ def judged_together(rows: Iterable[Row]) -> list[Row]:
     for _, group in groupby(ordered, key=lambda row: [row[name] for name in CONFIGURATION]):
         best = min(group, key=lambda row: (row["selection_violation_rate"], -row["selection_return"]))
         chosen.add(id(best))
-    ends = {
-        task: _ends([row for row in ordered if row["task"] == task])
-        for task in {row["task"] for row in ordered}
+    groups = defaultdict[tuple[str, int], list[Row]](list)
+    for row in ordered:
+        groups[row["task"], row["logs_seed"]].append(row)
+    norms = {
+        id(row): norm
+        for group in groups.values()
+        for row, norm in zip(group, normalised_returns([row["mean_return"] for row in group]).tolist())
     }
     return [
         {
             **row,
             "selected": id(row) in chosen,
-            "return_norm": _normalised(row["mean_return"], *ends[row["task"]]),
+            "return_norm": None if isnan(norms[id(row)]) else norms[id(row)],
         }
         for row in ordered
     ]
-
-
-def _ends(rows: Sequence[Row]) -> tuple[float, float]:
-    returns = np.array([row["mean_return"] for row in rows])
-    return float(returns.min()), float(returns.max())
-
-
-def _normalised(value: float, low: float, high: float) -> float | None:
-    """R_norm of the paper; nothing where all returns are the same, and so no scale."""
-    return None if low == high else (value - low) / (high - low)
 
 
 def _order(row: Row) -> list[Any]:

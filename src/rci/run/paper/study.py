@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import unknown_name
-from rci.run.engine import Report, available_cores, run_jobs
+from rci.run.engine import Report, available_cores
 from rci.run.jobs import Job
-from rci.run.paper.cells import Cell, Places, cells, evaluate_job_name, key_of, plan, plan_drawn
+from rci.run.paper.board import Board
+from rci.run.paper.cells import (
+    Cell,
+    Places,
+    cells,
+    check_settings,
+    evaluate_job_name,
+    key_of,
+    plan,
+    plan_drawn,
+)
 from rci.run.paper.experiments import EXPERIMENTS, Experiment, Scale
-from rci.run.paper.rows import judged_together, numbers_of, read_study
-from rci.run.pipeline import alone_in, prepare_folder, write_json
+from rci.run.paper.rows import numbers_of
+from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed
 from rci.run.rows import Row
 
 Tell = Callable[[int, int, float], None]  # policies done, policies in all, seconds left
@@ -37,55 +47,56 @@ def run_study(
     report: Report,
     tell: Tell = lambda done, total, left: None,
 ) -> list[Row]:
-    """All rows of these experiments; those in `file` with the same key are not computed again.
-
-    `file` also holds rows of other experiments, which stay as they are.
-    """
-    prepare_folder(out)
+    """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
     places = Places(out)
     wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
+    drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
+    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
     keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
-    askers = defaultdict[str, list[str]](list)  # key -> experiments that ask for it
-    kinds = {experiment.name: experiment.seeds for experiment in experiments}
-    ranks: dict[
-        str, int
-    ] = {}  # key -> how soon: all main comparisons with one seed, then with two, then the others
+    askers = defaultdict[str, list[str]](list)
     for name, own in wanted.items():
         for cell in own:
             askers[keys[cell]].append(name)
-            rank = list(scale.seeds).index(kinds[name])
-            ranks[keys[cell]] = min(rank, ranks.get(keys[cell], rank))
+    prepare_folder(out)
     with alone_in(out):
-        board = _Board(file, askers, scale, places)
+        board = Board(file, askers)
+        rank = _ranks(experiments, wanted, scale)
         missing = sorted(
-            (cell for cell in keys if not board.has(keys[cell])),
-            key=lambda cell: (ranks[keys[cell]], cell.seed),
+            (cell for cell in keys if not board.has(keys[cell])), key=lambda cell: (rank[cell], cell.seed)
         )
-        drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
         clock = _Clock(len(keys), missing, workers or len(available_cores()))
         tell(*clock.told())
+        jobs = {job.name: job for job in plan(missing, scale, places, keys)}
+        for job in plan_drawn(drawn, scale, places):
+            jobs.setdefault(job.name, job)
         finished = {evaluate_job_name(cell, scale, places): cell for cell in missing}
-        took = dict[str, float]()
+        took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
 
         def note(job: Job, share: float, seconds: float | None) -> None:
             report(job, share, seconds)
-            if share < 1.0:
-                return
-            took[job.name] = seconds or 0.0
-            if job.name in finished:
+            if share == 1.0 and job.name in finished:
                 cell = finished[job.name]
                 spent = _seconds_of(job.name, took)
-                board.add(cell, keys[cell], spent)
+                board.add(numbers_of(cell, scale, places, keys[cell], round(spent, 1)))
                 clock.done(cell, spent)
                 tell(*clock.told())
 
-        jobs = {job.name: job for job in plan(missing, scale, places)}
-        for job in plan_drawn(drawn, scale, places):
-            jobs.setdefault(job.name, job)
-        run_jobs(list(jobs.values()), workers, note)
-        for trails in out.glob("*/*/trails"):  # every training has reached its last length
-            shutil.rmtree(trails)
-    return [row for row in board.rows() if row["experiment"] in wanted and row["key"] in askers]
+        run_timed(list(jobs.values()), out, workers, note, took)
+        for trail in {job.trail for job in jobs.values() if job.trail is not None}:
+            shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
+    return board.rows()
+
+
+def _ranks(
+    experiments: Sequence[Experiment], wanted: Mapping[str, Sequence[Cell]], scale: Scale
+) -> dict[Cell, int]:
+    """How soon a policy is trained: the main comparisons first, with one seed, then with two; the others after them."""
+    order = list(scale.seeds)
+    ranks: dict[Cell, int] = {}
+    for experiment in experiments:
+        for cell in wanted.get(experiment.name, ()):
+            ranks[cell] = min(order.index(experiment.seeds), ranks.get(cell, len(order)))
+    return ranks
 
 
 def _seconds_of(evaluation: str, took: dict[str, float]) -> float:
@@ -96,35 +107,6 @@ def _seconds_of(evaluation: str, took: dict[str, float]) -> float:
         took.get(job, 0.0)
         for job in (evaluation, f"selection {folder}/selection/{name}", f"learn {folder}/policies/{name}")
     )
-
-
-class _Board:
-    """The file of rows, written whole after every change."""
-
-    def __init__(self, file: Path, askers: dict[str, list[str]], scale: Scale, places: Places) -> None:
-        self.file, self.askers, self.scale, self.places = file, askers, scale, places
-        self.by_key = dict[tuple[str, str], Row]()
-        for row in read_study(file):
-            self.by_key[row["experiment"], row["key"]] = row
-        for key in askers:  # an experiment may ask for what another one has already
-            self._share(key)
-
-    def has(self, key: str) -> bool:
-        return all((name, key) in self.by_key for name in self.askers[key])
-
-    def add(self, cell: Cell, key: str, seconds: float) -> None:
-        numbers = numbers_of(cell, self.scale, self.places, key, round(seconds, 1))
-        for name in self.askers[key]:
-            self.by_key[name, key] = {"experiment": name, **numbers}
-        write_json(self.file, self.rows())
-
-    def rows(self) -> list[Row]:
-        return judged_together(self.by_key.values())
-
-    def _share(self, key: str) -> None:
-        for known in [row for (_, other), row in self.by_key.items() if other == key][:1]:
-            for name in self.askers[key]:
-                self.by_key.setdefault((name, key), {**known, "experiment": name})
 
 
 class _Clock:
