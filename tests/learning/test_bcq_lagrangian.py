@@ -276,8 +276,37 @@ def test_the_auditor_by_hand():
     assert np.array_equal(*chosen)
 
 
+def test_a_relative_gap_by_hand():
+    """Of an audited budget the ratio moves the multiplier, of a percentile the difference, of no budget nothing."""
+    learner = bcq.make(Config(**SMALL, gap="relative"))
+    hyper = Hyper(
+        threshold=jnp.array([0.1, 0.1, jnp.inf]),
+        audited=jnp.array([1.0, 0.0, 1.0]),
+        learning_rate=0.0,
+        multiplier_rate=0.5,
+    )
+    batch = random_batch(channels=3)
+    networks = {
+        "reward_critic": ([2.0], [4.0]),
+        "cost_critic": ([0.2, 1.0, 1.0], [0.6, 3.0, 1.0]),
+        "auditor": ([0.7, 0.9, 0.9],),
+    }
+    state = answering(learner, batch, hyper, **networks)._replace(
+        multiplier=jnp.array([1.0, 1.0, 1.0]), smoothed=jnp.array([0.05, 0.0, 0.0])
+    )
+    after, _ = learner.update(jax.random.key(1), state, batch, hyper)
+    smoothed = 0.99 * 0.05 + 0.01 * 0.7  # 0.0565: below the budget still, though the last estimate is above
+    assert float(after.smoothed[0]) == pytest.approx(smoothed)
+    ratio = float(np.log((smoothed + 0.01) / 0.11))
+    assert np.asarray(after.multiplier) == pytest.approx([1.0 + 0.5 * ratio, 1.0 + 0.5 * 1.9, 0.0], rel=1e-5)
+    with pytest.raises(RciError, match="a relative gap is one between an auditor and a budget"):
+        Config(gap="relative", estimate="initial")
+
+
 @pytest.mark.parametrize(
-    "rung", [{"alongside": 8}, {"shared_targets": False}, {"critics": 4}, {"critics": 1}], ids=str
+    "rung",
+    [{"alongside": 8}, {"shared_targets": False}, {"critics": 4}, {"critics": 1}, {"draws": "episodes"}],
+    ids=str,
 )
 def test_rungs_of_the_ladder_can_be_taken_back(rung):
     learner = bcq.make(Config(**SMALL, **rung))

@@ -71,7 +71,9 @@ class Config:
     estimate: Literal["audited", "initial", "batch"] = (
         "audited"  # who tells lambda the expected cost, and where
     )
-    gap: Literal["plain", "relative"] = "plain"  # how far an audited cost is from its threshold
+    gap: Literal["plain", "relative"] = (
+        "plain"  # how the auditor's cost is held against a budget that is a number
+    )
     draws: Literal["steps", "episodes"] = "steps"  # what is drawn evenly for a batch
     hidden: int = 128
     critics: int = 2  # networks of each kind
@@ -86,6 +88,10 @@ class Config:
     def __post_init__(self) -> None:
         require_positive(self, "hidden", "critics", "candidates", "test_candidates")
         require_positive(self, "batch_size", "initial_batch_size")
+        if self.gap == "relative" and self.estimate != "audited":
+            raise RciError(
+                f"a relative gap is one between an auditor and a budget; estimate is {self.estimate!r}."
+            )
         if self.alongside < 0:
             raise RciError(f"alongside is a width, so it cannot be {self.alongside}.")
 

@@ -5,12 +5,17 @@ forgets everything but the state that the prefix has led to.
 
 A network Phi(s) predicts from a state alone whether the episode will be stopped. The step from s to s' costs
 Phi(s') - Phi(s). A sequence model also knows who is at the wheel, and hands that knowledge back at the next step: to a
-critic that sees only (s, a), the actions of a dangerous driver then look cheap. A potential of states cancels for
-every policy and every critic, because its sum from (s, a) on is Q_c(s, a) - Phi(s), and Phi(s) is the same for all
-actions. What is left to learn is by how much the policy differs from those who made the log.
+critic that sees only (s, a), the actions of a dangerous driver then look cheap. A potential of states has no such
+memory: its plain sum from (s, a) on is Q_c(s, a) - Phi(s), and Phi(s) is the same for all actions. What is left to
+learn is by how much the policy differs from those who made the log.
+
+This holds after the first step, for plain sums and the paper's rule. The first step is charged Phi(s_1) in full, so a
+state that begins episodes and is met later too has two kinds of targets; with a cost discount below 1, with
+`sign = "nonnegative"` or with `compensation = "uniform"`, Phi no longer cancels.
 
 Deviates:
 - the prediction after step t is made from obs[t + 1], which the paper's prefix (obs[0..t], action[0..t]) does not hold.
+  The last of them, where the episode was stopped, has no say: there the sum is made exact.
 - trained on every state alike, as with `loss = "prefix"` of rudder; there is no episode for it to read as a whole.
 """
 
