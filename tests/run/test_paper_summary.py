@@ -63,6 +63,7 @@ def test_a_missing_field_is_named_with_its_row(name):
         ({"episodes": 0}, "'episodes' should be at least 1"),
         ({"budget": "tight"}, "'budget' should be inf, a percentile"),
         ({"task": ""}, "'task' should be a text"),
+        ({"logs_seed": -1}, "'logs_seed' should be a whole number"),
         ({"channel_violation_rate": {"road": 2}}, "'channel_violation_rate' should be a share"),
     ],
 )
@@ -172,7 +173,7 @@ def test_channels_are_told():
 def test_targets_lie_between_the_safest_policies_and_reward_only():
     rows = [policy("rci", 0, 0.0, 2.0), policy("rci", 0, 0.3, 1.0, policy=1)]
     rows += [policy("reward-only", seed, 0.8, gain) for seed, gain in enumerate([9.0, 11.0])]
-    returns = compared_returns(policy_rows(rows))["highway", "mixed"]
+    returns = compared_returns(policy_rows(rows))["highway", "mixed", 0]
     assert returns == (
         2.0,
         10.0,
@@ -199,7 +200,7 @@ def test_violations_at_a_matched_return_by_hand():
 def test_a_return_that_is_not_reached_is_said_so():
     rows = policy_rows([policy("rci", 0, 0.0, 2.0), policy("rci", 1, 0.1, 8.0)])
     reference = policy_rows([policy("rci", 9, 0.0, 0.0), policy("reward-only", 9, 0.5, 10.0)])
-    returns = compared_returns(reference)["highway", "mixed"]
+    returns = compared_returns(reference)["highway", "mixed", 0]
     found = method_frontier(rows[0].setting, "rci", rows, [], returns)
     assert [m.target for m in found.matched] == [2.5, 5.0, 7.5]
     assert [m.reached.seeds for m in found.matched] == [1, 1, 1]  # seed 0 returns 2 at most
@@ -215,6 +216,37 @@ def test_reward_only_of_another_experiment_serves_every_noise():
     (found,) = paper_summary(rows).experiment("label-noise").frontiers
     assert found.setting.noise == "noisy"
     assert found.curve[-1] == pytest.approx((10.0, 0.5))
+
+
+def test_a_policy_that_two_experiments_share_counts_once():
+    own = [policy("rci", 0, 0.0, 2.0), policy("reward-only", 0, 0.8, 9.0)]
+    other = [policy("reward-only", 1, 0.8, 11.0)]
+    shared = [one | {"experiment": "composition"} for one in other]  # with the key of the other row
+    assert compared_returns(policy_rows([*own, *other, *shared])) == {("highway", "mixed", 0): (2.0, 10.0)}
+    assert paper_summary([*own, *other, *shared]).rows == 3
+
+
+def test_logs_of_another_seed_change_nothing():
+    rows = sweep("highway", seeds=2) + sweep("calibration", seeds=2, budgets=("0.1", "0.4"))
+    strangers = sweep("ingredients", seeds=3, policies=5, logs_seed=7)
+    strangers += [
+        policy("rci", 0, 0.0, 90.0, experiment="calibration", logs_seed=7, selected=False),
+        policy("reward-only", 0, 0.0, 99.0, experiment="ingredients", logs_seed=7, policy=9),
+    ]
+    alone, together = paper_summary(rows), paper_summary(rows + strangers)
+    for name in ("highway", "frontier"):
+        before, after = alone.experiment(name), together.experiment(name)
+        assert before.outcomes == tuple(o for o in after.outcomes if o.setting.logs_seed == 0)
+        assert before.frontiers == tuple(f for f in after.frontiers if f.setting.logs_seed == 0)
+    assert alone.bars == together.bars
+    returns = compared_returns(policy_rows(rows + strangers))
+    assert returns["highway", "mixed", 0] == compared_returns(policy_rows(rows))["highway", "mixed", 0]
+    assert returns["highway", "mixed", 7] != returns["highway", "mixed", 0]
+
+
+def test_logs_have_seed_0_where_rows_do_not_tell():
+    assert policy_rows([row()])[0].setting.logs_seed == 0
+    assert policy_rows([row(logs_seed=7)])[0].setting.logs_seed == 7
 
 
 # --- experiments and bars -------------------------------------------------------------------------------------

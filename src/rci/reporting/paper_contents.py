@@ -27,6 +27,7 @@ class Setting(NamedTuple):
     learner: str
     labelled: int  # episodes with a label
     updates: int
+    logs_seed: int = 0  # of the recording; numbers of different ones are never compared
 
 
 class Estimate(NamedTuple):
@@ -196,7 +197,7 @@ def shown_order(setting: Setting) -> tuple[object, ...]:
     for name, order in ORDERS.items():
         value = getattr(setting, name)
         named.append((order.index(value) if value in order else len(order), value))
-    return (*named, setting.learner, setting.labelled, setting.updates)
+    return (*named, setting.learner, setting.labelled, setting.updates, setting.logs_seed)
 
 
 def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) -> dict[Setting, str]:
@@ -210,7 +211,7 @@ def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) ->
     differ = [
         name
         for name in Setting._fields
-        if name not in leave_out and len({getattr(setting, name) for setting in settings}) > 1
+        if name not in (*leave_out, "logs_seed") and len({getattr(setting, name) for setting in settings}) > 1
     ]
     return {
         setting: ", ".join(told.get(name, str)(getattr(setting, name)) for name in differ)
