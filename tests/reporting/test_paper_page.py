@@ -149,7 +149,30 @@ def test_settings_have_a_column_where_they_differ(summary):
     assert tables["composition"].headers[0] == "setting"
     assert {line[0] for line in tables["composition"].cells} == {"ppo data", "mixed data"}
     found = cells_of(tables["composition-matched"], setting="ppo data", method="rci")
-    assert re.fullmatch(r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+", found["50% of the way up"])
+    assert re.fullmatch(
+        r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+, asked [\d.]+", found["50% of the way up"]
+    )
+    assert re.fullmatch(r"[\d.]+% ± [\d.]+, 2 seeds", found["area"])
+
+
+def test_matched_cells_tell_the_return_that_was_had_and_the_seeds_that_reach_it():
+    def one(method, seed, rate, gain, chosen_for):
+        budget = "inf" if method == "reward-only" else "0.1"
+        return row(
+            experiment="calibration", method=method, seed=seed, budget=budget, violation_rate=rate,
+            selection_violation_rate=rate, mean_return=gain, selection_return=chosen_for,
+        )  # fmt: skip
+
+    rows = [
+        one("rci", 0, 0.1, 80.0, 100.0),
+        one("rci", 1, 0.0, 0.0, 0.0),
+        one("reward-only", 2, 0.5, 90.0, 100.0),
+    ]
+    (table,) = experiment_tables(paper_summary(rows).experiment("frontier"))
+    found = cells_of(table, method="rci")
+    assert found["75% of the way up"].startswith("10.0% (")
+    assert found["75% of the way up"].endswith(" at 80.0, asked 75.0, 1 of 2 seeds")
+    assert found["area"] == "10.0%, 1 of 2 seeds"
 
 
 def test_a_return_that_is_not_reached_is_told():

@@ -326,6 +326,22 @@ def test_matched_returns_need_all_rivals():
     assert "traces: not yet measured" in found.evidence
 
 
+@pytest.mark.parametrize(("best_of_last_seed", "verdict"), [(10.0, MET), (5.0, OPEN)])
+def test_matched_returns_must_be_reached_by_all_seeds(best_of_last_seed, verdict):
+    """Without reward-only of the same seed a method has only its own policies."""
+    rates = {"rci": 0.01, "sparse": 0.3, "hazard": 0.3, "uniform": 0.3, "traces": 0.3}
+    rows = [policy("reward-only", 9, 0.9, 10.0)]
+    for method, rate in rates.items():
+        for seed in range(3):
+            top = best_of_last_seed if (method, seed) == ("sparse", 2) else 10.0
+            rows += [policy(method, seed, 0.0, 0.0), policy(method, seed, rate, top, policy=1)]
+    found = bar(
+        [one | {"experiment": "calibration"} for one in rows], "highway: fewer violations at the same return"
+    )
+    assert found.verdict == verdict
+    assert ("sparse reaches it with 2 of 3 seeds" in found.evidence) == (verdict == OPEN)
+
+
 def test_methods_are_compared_in_one_setting():
     rows = [policy(m, 0, rate, 5.0) for m, rate in (("rci", 0.5), ("sparse", 0.1), ("hazard", 0.1))]
     longer = [policy(m, 0, rate, 5.0, updates=9000) for m, rate in (("rci", 0.01), ("sparse", 0.1))]

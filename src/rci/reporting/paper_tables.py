@@ -56,9 +56,10 @@ CONTRAST_NOTE = (
 )
 FRONTIER_NOTE = (
     "Violation rate of the mixture of a method's policies, reward-only's among them, that reaches a return; chosen on "
-    "selection episodes, tested on fresh ones. The way goes from the return of the safest policies up to that of "
+    "selection episodes, tested on fresh ones: behind `at` the return that it had there, behind `asked` the one it was "
+    "chosen for. The way goes from the return of the safest policies up to that of "
     "reward-only. ± half of Student's 95% interval over seeds; in brackets the 95% interval over the episodes of all "
-    "seeds. Area: the mean over all returns from the first to the last column."
+    "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all."
 )
 BUDGET_NOTE = "± standard error over seeds. Gap: realised minus asked, in points."
 
@@ -176,7 +177,7 @@ def frontier_table(experiment: Experiment) -> PaperTable:
             str(len(one.seeds)),
             str(len(one.policies)),
             *(_matched(match, one) for match in one.matched),
-            MISSING if one.area is None else share_with_interval(one.area),
+            _area(one),
         )
         for one in known
     )
@@ -258,10 +259,27 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _matched(match: Matched, frontier: Frontier) -> str:
-    """A violation rate and the return it goes with; which seeds do not reach it is said."""
+    """A violation rate, the return it goes with, the one asked for, and how many seeds reach that if not all do."""
     found = match.reached
     if found is None:
         return f"{number(match.target)} not reached"
-    short = "" if found.seeds == len(frontier.seeds) else f", {found.seeds} of {len(frontier.seeds)} seeds"
+    every = len(frontier.seeds)
+    short = "" if found.seeds == every else f", {_seeds(found.seeds, every)}"
     pooled = f"({100 * found.low:.1f}–{percent(found.high)})"
-    return f"{share_with_interval(found.violation)} {pooled} at {number(match.target)}{short}"
+    return (
+        f"{share_with_interval(found.violation)} {pooled} at {number(found.mean_return)}, "
+        f"asked {number(match.target)}{short}"
+    )
+
+
+def _area(frontier: Frontier) -> str:
+    """The area, and how many seeds reach all the returns that it is over."""
+    if frontier.area is None:
+        return MISSING
+    return f"{share_with_interval(frontier.area)}, {_seeds(len(frontier.area.values), len(frontier.seeds))}"
+
+
+def _seeds(count: int, of: int) -> str:
+    """How many seeds a number rests on."""
+    every = f"{of} seed{'' if of == 1 else 's'}"
+    return every if count == of else f"{count} of {every}"

@@ -173,6 +173,13 @@ def _lower_at_matched_return(frontiers: dict[str, Frontier], rival: str) -> Clai
         f"{_with_interval(ours)} against {_with_interval(theirs)} of {rival} at a return of {number(ours.target)}, "
         f"{_seeds(ours.violation.values, theirs.violation.values)}"
     )
+    short = [
+        f"{name} reaches it with {found.seeds} of {len(frontiers[name].seeds)} seeds"
+        for name, found in ((METHOD, ours), (rival, theirs))
+        if found.seeds < len(frontiers[name].seeds)
+    ]
+    if short:  # the seeds that fail may be the very ones that would violate
+        return OPEN, f"{told}: {OPEN}, as {' and '.join(short)}"
     first, second = interval_of(ours.violation), interval_of(theirs.violation)
     if first is None or second is None:
         return OPEN, f"{told}: one seed has no interval"
