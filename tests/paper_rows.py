@@ -102,8 +102,9 @@ def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
             for updates in (1000, 5000, 20000):
                 size = {"labelled": labelled, "updates": updates}
                 rows += sweep("label-efficiency", task, ("sparse", "hazard", "rci"), seeds, **size)
-    for name in ("horizon", "ingredients"):
-        rows += sweep(name, seeds=seeds)
+    rows += sweep("horizon", seeds=seeds)
+    tried = ("sparse", "sparse, slow", "potential", "potential, cautious", "hazard")
+    rows += sweep("ingredients", methods=tried, seeds=seeds, logs_seed=7)
     for learner in ("bcq-lagrangian", "cpq", "cdt"):
         rows += sweep("grid", methods=("sparse", "rci", "uniform"), seeds=2, learner=learner)
     two = sweep("highway-two", "highway-two", ("sparse", "rci"), seeds, ("proximity=0.1,road=0.1",))

@@ -38,7 +38,15 @@ def test_every_experiment_has_a_figure(study):
 
 
 def test_methods_look_the_same_everywhere(study):
-    assert paper_looks(study) == looks({"reward-only", "sparse", "hazard", "rci", "uniform"})
+    plain = looks({"reward-only", "sparse", "hazard", "rci", "uniform", "potential"})
+    varied = {"sparse, slow": plain["sparse"], "potential, cautious": plain["potential"]}
+    assert paper_looks(study) == plain | varied
+
+
+def test_variants_of_a_method_stand_behind_it(study):
+    assert [one.method for one in study.experiment("ingredients").outcomes] == [
+        "reward-only", "sparse", "sparse, slow", "hazard", "potential", "potential, cautious",
+    ]  # fmt: skip
 
 
 def test_main_bars_show_means_errors_and_seeds():

@@ -258,6 +258,41 @@ def test_every_experiment_has_an_answer(study):
     assert study.seconds == pytest.approx(41.2 * study.rows)
 
 
+def test_label_efficiency_is_told_of_the_longest_training():
+    def one(method, labelled, updates, rate):
+        size = {"labelled": labelled, "updates": updates, "experiment": "label-efficiency"}
+        return policy(method, 0, rate, 10.0, **size)
+
+    rows = [
+        one("rci", labelled, updates, 0.1) for labelled, updates in ((200, 1000), (200, 4000), (500, 4000))
+    ]
+    rows += [policy("reward-only", 0, 0.5, 10.0), policy("rci", 0, 0.0, 0.0)]
+    answer = paper_summary(rows).experiment("label-efficiency").answer
+    assert answer == (
+        "With 200 labelled episodes and 4,000 updates on highway: rci 10.0%. "
+        "With 500 labelled episodes and 4,000 updates on highway: rci 10.0%."
+    )
+
+
+def test_the_horizon_is_told_by_task():
+    rates = {"highway": 0.1, "highway-15hz": 0.2}
+    rows = [policy("rci", 0, rate, 5.0, experiment="horizon", task=task) for task, rate in rates.items()]
+    answer = paper_summary(rows).experiment("horizon").answer
+    assert answer == "Violation rates: highway: rci 10.0%; highway-15hz: rci 20.0%."
+
+
+def test_ingredients_are_ranked_and_those_that_fall_short_are_named():
+    logs = {"experiment": "ingredients", "logs_seed": 7}
+    rates = {"sparse": 0.4, "potential": 0.1, "potential, slow": 0.2}
+    rows = [policy(method, seed, rate, 8.0, **logs) for method, rate in rates.items() for seed in range(2)]
+    rows += [policy("traces", 0, 0.0, 0.0, **logs), policy("reward-only", 9, 0.5, 8.0, **logs)]
+    rows += [policy("sparse", 2, 0.0, 0.0, **logs)]
+    assert paper_summary(rows).experiment("ingredients").answer == (
+        "Violation rates for a return of 6.00, best first: potential 10.0%; potential, slow 20.0%; "
+        "sparse 40.0% (2 of 3 seeds). A return of 6.00 is not reached by: traces."
+    )
+
+
 def test_without_rows_everything_is_open():
     summary = paper_summary([])
     assert {e.answer for e in summary.experiments} == {NOT_RUN}

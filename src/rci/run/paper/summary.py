@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rci.reporting.palette import looks
+from rci.reporting.palette import family_looks
 from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import QUESTIONS, answer_of
 from rci.run.paper.bars import check_bars
@@ -52,7 +52,7 @@ def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[Policy
 
 def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
     """The rows of each method, methods in the order in which they are shown."""
-    order = looks({row.method for row in rows})
+    order = family_looks({row.method for row in rows})
     return {method: [row for row in rows if row.method == method] for method in order}
 
 
