@@ -72,8 +72,8 @@ def test_channels_have_a_panel_each(study):
     assert titles(built(study, "highway-two")) == [
         "Normalised return",
         "Violations of any kind",
-        "Violations: proximity",
-        "Violations: road",
+        "First violation: proximity",
+        "First violation: road",
     ]
 
 

@@ -163,7 +163,9 @@ def test_a_seed_without_a_selected_policy_is_not_counted():
 def test_channels_are_told():
     rates = {"proximity": 0.03, "road": 0.01}
     rows = [row(experiment="highway-two", task="highway-two", channel_violation_rate=rates)]
-    (found,) = paper_summary(rows).experiment("highway-two").outcomes
+    experiment = paper_summary(rows).experiment("highway-two")
+    assert experiment.answer.startswith("First violations by kind of danger. rci: proximity 3.0%, road 1.0%")
+    (found,) = experiment.outcomes
     assert {name: one.mean for name, one in found.channels} == rates
 
 

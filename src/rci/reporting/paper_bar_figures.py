@@ -47,7 +47,7 @@ def outcome_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
 
 
 def channel_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
-    """Normalised return, and the violation rate of every kind of danger."""
+    """Normalised return, violation rate, and how often each kind of danger was the first violation."""
     names = list(dict.fromkeys(name for outcome in outcomes for name, _ in outcome.channels))
     panels = [_channel_panel(name) for name in names]
     return panel_bars(outcomes, (RETURN, VIOLATIONS._replace(title="Violations of any kind"), *panels), style)
@@ -134,7 +134,7 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
 
 
 def _channel_panel(name: str) -> Panel:
-    return Panel(f"Violations: {name}", lambda outcome: dict(outcome.channels).get(name), percent, True)
+    return Panel(f"First violation: {name}", lambda outcome: dict(outcome.channels).get(name), percent, True)
 
 
 def percent_tick(share: float, _: int | None) -> str:

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-MATCHED_SHARE = (
-    0.75  # of the way from the lowest return to that of reward-only: where methods are compared first
-)
-CAREFUL_DRIVER = (
-    47.0,
-    0.09,
-)  # return and violation rate of a scripted driver on the highway that keeps its distance
+# Of the way from the lowest return to that of reward-only: where methods are compared first.
+MATCHED_SHARE = 0.75
+# Return and violation rate of a scripted driver on the highway that keeps its distance.
+CAREFUL_DRIVER = (47.0, 0.09)
+CAREFUL_DRIVER_NOTE = "a reference given when the study was planned, not part of this package"
+FIRST_VIOLATIONS = "By kind of danger: how often it was the first violation of an episode. What came after that does not count."
 
 
 class Setting(NamedTuple):
@@ -105,7 +104,7 @@ class Outcome(NamedTuple):
     ratios: tuple[Ratio, ...]
     log_violation: Estimate | None  # of the policies that would be chosen without a simulator
     log_return: Estimate | None
-    channels: tuple[tuple[str, Estimate], ...]
+    channels: tuple[tuple[str, Estimate], ...]  # how often each kind of danger was the first violation
 
 
 class Frontier(NamedTuple):

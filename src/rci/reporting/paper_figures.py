@@ -13,6 +13,7 @@ from rci.reporting import paper_bar_figures, paper_curve_figures, paper_map_figu
 from rci.reporting.figures import Picture, render
 from rci.reporting.palette import Look, family_looks
 from rci.reporting.paper_contents import (
+    FIRST_VIOLATIONS,
     MATCHED_SHARE,
     Experiment,
     Outcome,
@@ -101,8 +102,9 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
     if not outcomes:
         return None
     if any(one.channels for one in outcomes):
-        shows = "Bars of normalised return and of violation rates by kind of danger."
-        return Drawing(shows, BARS, partial(paper_bar_figures.channel_bars, outcomes, style))
+        shows = "Bars of normalised return, of violation rates, and of first violations by kind of danger."
+        caption = f"{BARS} {FIRST_VIOLATIONS} {_seeds(outcomes)}"
+        return Drawing(shows, caption, partial(paper_bar_figures.channel_bars, outcomes, style))
     shows = "Bars of normalised return and violation rate."
     return Drawing(
         shows, f"{BARS} {_seeds(outcomes)}", partial(paper_bar_figures.outcome_bars, outcomes, style)

@@ -11,6 +11,7 @@ import numpy as np
 
 from rci.reporting.markdown import table
 from rci.reporting.paper_contents import (
+    FIRST_VIOLATIONS,
     Estimate,
     Experiment,
     Frontier,
@@ -61,6 +62,7 @@ FRONTIER_NOTE = (
     "reward-only. ± half of Student's 95% interval over seeds; in brackets the 95% interval over the episodes of all "
     "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all."
 )
+CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS}"
 BUDGET_NOTE = "± standard error over seeds. Gap: realised minus asked, in points."
 
 
@@ -210,14 +212,15 @@ def budget_table(experiment: Experiment) -> PaperTable:
 
 
 def channel_table(experiment: Experiment) -> PaperTable:
-    """One line per method and kind of danger."""
+    """One line per method and kind of danger: how often it was the first violation of an episode."""
     cells = tuple(
         (one.method, name, str(len(rate.values)), share_with_error(rate))
         for one in experiment.outcomes
         for name, rate in one.channels
     )
-    headers = ("method", "kind of danger", "seeds", "violation rate")
-    return PaperTable(f"{experiment.name}-channels", f"{experiment.title}: by kind of danger", headers, cells)
+    headers = ("method", "kind of danger", "seeds", "first violation of an episode")
+    title = f"{experiment.title}: first violations by kind of danger"
+    return PaperTable(f"{experiment.name}-channels", title, headers, cells, CHANNEL_NOTE)
 
 
 def share_with_error(value: Estimate) -> str:

@@ -213,12 +213,13 @@ def _best_pair(outcomes: Sequence[Outcome]) -> str:
 
 
 def _channels(outcomes: Sequence[Outcome]) -> str:
-    return " ".join(
+    told = " ".join(
         f"{o.method}: {', '.join(f'{name} {percent(rate.mean)}' for name, rate in o.channels)}, at a return of "
         f"{number(o.mean_return.mean)} ({_seeds(o.seeds)})."
         for o in outcomes
         if o.channels
     )
+    return f"First violations by kind of danger. {told}" if told else ""
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -112,7 +112,7 @@ def _ratio(own: Sequence[PolicyRow], name: str, others: Sequence[PolicyRow]) -> 
 
 
 def _channels(chosen: Sequence[PolicyRow]) -> tuple[tuple[str, Estimate], ...]:
-    """The violation rate of each kind of danger, over the seeds that tell it."""
+    """How often each kind of danger was the first violation of an episode, over the seeds that tell it."""
     names = dict.fromkeys(name for row in chosen for name in row.channel_violation_rate)
     return tuple(
         (name, estimate([rates[name] for row in chosen if name in (rates := row.channel_violation_rate)]))
