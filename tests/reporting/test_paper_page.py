@@ -55,6 +55,14 @@ def test_bars_are_told_plainly(summary):
     assert all(bar.name in section for bar in summary.bars)
 
 
+def test_the_page_shows_the_command_that_made_it(summary, tmp_path):
+    assert "<code>rci paper --preset full</code>" in page_of(summary)
+    small = "rci paper --preset smoke --out 'a & b'"
+    text = write_paper(paper_summary([]), [], tmp_path, command=small).read_text()
+    assert "<code>rci paper --preset smoke --out &#x27;a &amp; b&#x27;</code>" in text
+    assert "--preset full" not in text
+
+
 def test_pictures_stand_in_their_section(summary):
     text = page_of(summary, [picture(), picture("films", "elsewhere")])
     assert "Maps &lt;of&gt; costs" in text.partition('<section id="highway"')[2].partition("</section>")[0]
