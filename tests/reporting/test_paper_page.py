@@ -206,5 +206,10 @@ def test_tables_as_markdown_and_csv():
     assert list(csv.reader(io.StringIO(table.csv()))) == [["a", "b"], ["1,5", "-2|3"]]
 
 
+def test_every_table_says_what_seeds_share(summary):
+    tables = [table for group in paper_tables(summary).values() for table in group]
+    assert all("All seeds share one recording and one behaviour model" in table.note for table in tables)
+
+
 def test_every_bar_is_in_the_table(summary):
     assert [line[0] for line in bar_table(summary).cells] == [bar.name for bar in summary.bars]

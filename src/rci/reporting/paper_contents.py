@@ -14,7 +14,9 @@ MATCHED_SHARE = 0.75
 # Return and violation rate of a scripted driver on the highway that keeps its distance.
 CAREFUL_DRIVER = (47.0, 0.09)
 CAREFUL_DRIVER_NOTE = "a reference given when the study was planned, not part of this package"
-FIRST_VIOLATIONS = "By kind of danger: how often it was the first violation of an episode. What came after that does not count."
+FIRST_VIOLATIONS = (
+    "By kind of danger: how often it was the first violation of an episode; later ones do not count."
+)
 
 
 class Setting(NamedTuple):

@@ -46,24 +46,31 @@ KINDS: dict[str, tuple[str, ...]] = {
     "grid": (OUTCOMES,),
     "highway-two": (OUTCOMES, CHANNELS, CONTRASTS),
 }
+SEEDS_NOTE = (
+    "All seeds share one recording and one behaviour model, so errors and tests over seeds speak of step costs and "
+    "training alone."
+)
 OUTCOME_NOTE = (
     "The selected policy of each seed: the lowest violation rate on selection episodes, then tested on fresh ones. "
     "± standard error over seeds. Interval: 95% Clopper-Pearson over the episodes of all seeds. From logs: the policy "
-    "chosen without a simulator, by the lowest predicted cost among those in the upper half of predicted returns."
+    "chosen without a simulator, by the lowest predicted cost among those in the upper half of predicted returns. "
+    f"{SEEDS_NOTE}"
 )
 CONTRAST_NOTE = (
     "Ratio: violation rate of the selected policies divided by that of the other method, with its 95% bootstrap "
-    "interval within seeds. Difference: return minus that of reward-only; p: Welch's t-test over seeds."
+    "interval within seeds. Difference: return minus that of reward-only; p: Welch's t-test over seeds. "
+    f"{SEEDS_NOTE}"
 )
 FRONTIER_NOTE = (
     "Violation rate of the mixture of a method's policies, reward-only's among them, that reaches a return; chosen on "
     "selection episodes, tested on fresh ones: behind `at` the return that it had there, behind `asked` the one it was "
     "chosen for. The way goes from the return of the safest policies up to that of "
     "reward-only. ± half of Student's 95% interval over seeds; in brackets the 95% interval over the episodes of all "
-    "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all."
+    "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all. "
+    f"{SEEDS_NOTE}"
 )
-CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS}"
-BUDGET_NOTE = "± standard error over seeds. Gap: realised minus asked, in points."
+CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS} {SEEDS_NOTE}"
+BUDGET_NOTE = f"± standard error over seeds. Gap: realised minus asked, in points. {SEEDS_NOTE}"
 
 
 class PaperTable(NamedTuple):
