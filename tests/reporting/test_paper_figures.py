@@ -62,6 +62,11 @@ def test_main_bars_show_means_errors_and_seeds():
     assert [label.get_text() for label in left.get_yticklabels()] == ["rci"]
 
 
+def test_a_panel_without_numbers_is_not_drawn():
+    rows = [row(return_norm=None), row(return_norm=None, method="sparse")]
+    assert titles(built(paper_summary(rows), "highway")) == ["Violation rate"]
+
+
 def test_composition_has_a_heading_for_every_dataset(study):
     left, right = built(study, "composition").axes
     assert [text for text in texts(left) if "data" in text] == ["ppo data", "random data", "mixed data"]

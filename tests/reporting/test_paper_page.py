@@ -151,6 +151,13 @@ def test_one_seed_has_no_error_in_the_table():
     assert cells_of(table, method="rci")["violation rate"] == "3.0%"
 
 
+def test_a_return_without_a_scale_has_no_normalised_one():
+    summary = paper_summary([row(return_norm=None), row(return_norm=None, method="sparse")])
+    (table, _) = experiment_tables(summary.experiment("highway"))
+    assert cells_of(table, method="rci")["normalised return"] == "–"
+    assert "–" in page_of(summary)
+
+
 def test_settings_have_a_column_where_they_differ(summary):
     tables = {table.name: table for table in experiment_tables(summary.experiment("composition"))}
     assert set(tables) == {"composition", "composition-contrasts", "composition-matched"}

@@ -54,7 +54,8 @@ def channel_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
 
 
 def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Looks) -> Figure:
-    """One line per outcome under the heading of its setting, the same lines in every panel."""
+    """One line per outcome under the heading of its setting, the same lines in every panel that has a number."""
+    panels = [panel for panel in panels if any(panel.value(one) is not None for one in outcomes)]
     lines, headings, end = _places(outcomes)
     stories = math.ceil(len(panels) / PANELS_ABREAST)
     abreast = min(len(panels), PANELS_ABREAST)

@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
     violation: Estimate
     low: float  # Clopper-Pearson, pooled over seeds
     high: float
-    return_norm: Estimate
+    return_norm: Estimate | None  # None where all returns of the task are the same, and so no scale
     mean_return: Estimate
     until_stop: Estimate  # return until the first violation
     against: WelchTest | None  # None for reward-only itself and where it is missing

@@ -137,7 +137,7 @@ def outcome_table(experiment: Experiment) -> PaperTable:
             str(len(one.seeds)),
             share_with_error(one.violation),
             f"{100 * one.low:.1f}–{percent(one.high)}",
-            with_error(one.return_norm, 2),
+            MISSING if one.return_norm is None else with_error(one.return_norm, 2),
             with_error(one.mean_return, places),
             with_error(one.until_stop, places),
             MISSING if one.log_violation is None else share_with_error(one.log_violation),

@@ -76,7 +76,7 @@ def outcome(setting: Setting, method: str, rows_of: dict[str, list[PolicyRow]]) 
         violation=estimate([row.violation_rate for row in chosen]),
         low=low,
         high=high,
-        return_norm=estimate([row.return_norm for row in chosen]),
+        return_norm=_normalised(chosen),
         mean_return=estimate([row.mean_return for row in chosen]),
         until_stop=estimate([row.mean_return_until_stop for row in chosen]),
         against=_welch([row.mean_return for row in chosen], [row.mean_return for row in reference]),
@@ -94,6 +94,11 @@ def selected_policies(rows: Iterable[PolicyRow]) -> list[PolicyRow]:
     """The selected policy of each seed that has one."""
     chosen = (select_by_simulator(own) for own in by_seed(rows).values())
     return [row for row in chosen if row is not None]
+
+
+def _normalised(chosen: Sequence[PolicyRow]) -> Estimate | None:
+    known = [row.return_norm for row in chosen if row.return_norm is not None]
+    return estimate(known) if len(known) == len(chosen) else None
 
 
 def _welch(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None:

@@ -37,7 +37,7 @@ class PolicyRow:
     violation_rate: float
     mean_return: float
     mean_return_until_stop: float
-    return_norm: float
+    return_norm: float | None  # None where all returns of the task are the same
     selection_episodes: int
     selection_violation_rate: float
     selection_return: float
@@ -73,7 +73,7 @@ NAMES = [entry.name for entry in fields(PolicyRow) if entry.name not in MAY_BE_M
 TEXT = {"experiment", "task", "dataset", "noise", "method", "learner", "budget", "versions", "key"}
 COUNTS = {"seed", "policy", "labelled", "updates", "episodes", "selection_episodes"}
 SHARES = {"violation_rate", "selection_violation_rate"}
-OPTIONAL = {"predicted_cost", "predicted_return", "multiplier"}
+OPTIONAL = {"return_norm", "predicted_cost", "predicted_return", "multiplier"}
 
 
 def policy_rows(rows: Sequence[Row]) -> list[PolicyRow]:
