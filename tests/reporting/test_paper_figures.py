@@ -100,6 +100,7 @@ def test_the_careful_driver_is_a_star_on_the_highway(study):
     (star,) = stars
     assert (star.get_ydata()[0], star.get_xdata()[0]) == CAREFUL_DRIVER
     assert star.axes is highway
+    assert "not part of this package" in drawing_of(study.experiment("frontier"), paper_looks(study)).caption
 
 
 def test_label_efficiency_has_a_tick_for_every_count(study):

@@ -395,6 +395,7 @@ def test_the_careful_driver(rate, verdict):
     rows = [policy("rci", 0, rate, 47.0), policy("sparse", 0, 0.01, 46.0), policy("hazard", 0, 0.3, 60.0)]
     assert bar(rows, name).verdict == verdict
     assert bar(rows[1:2], name).verdict == OPEN
+    assert "not part of this package" in bar(rows, name).promise
 
 
 def test_the_rows_are_json():

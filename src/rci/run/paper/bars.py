@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rci.reporting.paper_contents import (
     CAREFUL_DRIVER,
+    CAREFUL_DRIVER_NOTE,
     MATCHED_SHARE,
     Bar,
     Estimate,
@@ -208,7 +209,8 @@ def _careful_driver(rows: Sequence[PolicyRow]) -> Bar:
         )
     return _bar(
         "highway: the careful driver",
-        f"the best policy is at or beyond the careful scripted driver ({percent(limit)} at a return of {target:g})",
+        f"the best policy is at or beyond the careful scripted driver ({percent(limit)} at a return of {target:g}; "
+        f"{CAREFUL_DRIVER_NOTE})",
         [claim],
     )
 
