@@ -198,6 +198,15 @@ def test_a_return_that_is_not_reached_is_told():
     assert table.cells[0][6] == "–"
 
 
+def test_the_rates_of_label_efficiency_are_in_one_table_only():
+    summary = paper_summary(
+        sweep("label-efficiency", seeds=1) + sweep("label-efficiency", seeds=1, labelled=9)
+    )
+    assert summary.experiment("when-it-pays").rows
+    assert "when-it-pays" not in paper_tables(summary)
+    assert "label-efficiency" in paper_tables(summary)
+
+
 def test_asked_and_realised():
     rows = [
         row(experiment="calibration", budget="0.1", seed=s, violation_rate=rate)

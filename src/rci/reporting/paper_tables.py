@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "frontier": (FRONTIERS,),
     "calibration": (BUDGETS,),
     "label-efficiency": (FRONTIERS,),
-    "when-it-pays": (FRONTIERS,),
+    "when-it-pays": (),  # its map is of the rates in the table of label efficiency
     "grid": (OUTCOMES,),
     "highway-two": (OUTCOMES, CHANNELS, CONTRASTS),
 }

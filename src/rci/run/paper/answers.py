@@ -42,7 +42,7 @@ QUESTIONS = {
     "label-efficiency": ("Label efficiency", "How many labelled episodes does each method need?"),
     "when-it-pays": (
         "When redistribution pays",
-        "For how many labels and updates does rci beat the alternatives?",
+        "For how many labels and updates does rci beat the alternatives? The policies of label efficiency.",
     ),
     "grid": ("Redistributors and learners", "Which step costs go with which learner?"),
     "highway-two": ("Two kinds of danger", "Can two kinds of danger be kept apart?"),
