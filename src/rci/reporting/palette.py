@@ -107,8 +107,12 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
 
 
 def family_looks(methods: Iterable[str]) -> dict[str, Look]:
-    """One look per family of methods: `sparse, slow` looks like `sparse` and stands behind it."""
+    """One look per family of methods: `sparse, slow` looks like `sparse` and stands behind it.
+
+    `potential` and its variants look like `rci`, which is made with it.
+    """
     family = {name: name.partition(", ")[0] for name in methods}
+    family = {name: "rci" if own == "potential" else own for name, own in family.items()}
     given = looks(family.values())
     order = list(given)
     names = sorted(family, key=lambda name: (order.index(family[name]), name))

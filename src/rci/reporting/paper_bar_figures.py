@@ -17,6 +17,7 @@ from rci.reporting.summary import fixed, percent
 PANEL_WIDTH = 3.3  # inches
 PANELS_ABREAST = 2
 LINE_HEIGHT = 0.23
+LETTER, USUAL_NAME = 0.065, 12  # inches of a letter; letters of a name that need no extra room
 HEADING = 1.35  # lines between groups
 Looks = Mapping[str, Look]
 
@@ -59,7 +60,10 @@ def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Look
     lines, headings, end = _places(outcomes)
     stories = math.ceil(len(panels) / PANELS_ABREAST)
     abreast = min(len(panels), PANELS_ABREAST)
-    figure = sheet(stories * (0.6 + LINE_HEIGHT * (end + 0.7)), width=PANEL_WIDTH * abreast + 0.4)
+    names = max(len(one.method) for one in outcomes)
+    width = PANEL_WIDTH * abreast + 0.4 + LETTER * max(0, names - USUAL_NAME)
+    figure = sheet(stories * (0.6 + LINE_HEIGHT * (end + 0.7)), width=width)
+    figure.get_layout_engine().set(w_pad=0.08)  # long names come out a little wider than they are measured
     drawn = figure.subplots(stories, abreast, sharey=True, squeeze=False).ravel()
     for spare in drawn[len(panels) :]:
         spare.set_axis_off()
