@@ -63,7 +63,8 @@ def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Look
     names = max(len(one.method) for one in outcomes)
     width = PANEL_WIDTH * abreast + 0.4 + LETTER * max(0, names - USUAL_NAME)
     figure = sheet(stories * (0.6 + LINE_HEIGHT * (end + 0.7)), width=width)
-    figure.get_layout_engine().set(w_pad=0.08)  # long names come out a little wider than they are measured
+    # Long names come out a little wider than they are measured.
+    figure.set_layout_engine("constrained", w_pad=0.08)
     drawn = figure.subplots(stories, abreast, sharey=True, squeeze=False).ravel()
     for spare in drawn[len(panels) :]:
         spare.set_axis_off()

@@ -80,8 +80,8 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
             return None
         return Drawing(
             "Violation rate at the same return over the number of labelled episodes.",
-            f"Violation rate of mixtures that return as much as is {MATCHED}, after the longest training. Lines: standard "
-            "errors over seeds.",
+            f"Violation rate of mixtures that return as much as is {MATCHED}, after the longest training. Lines: "
+            "standard errors over seeds.",
             partial(paper_curve_figures.label_efficiency, frontiers, style),
         )
     if experiment.name == "when-it-pays":

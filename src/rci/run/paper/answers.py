@@ -158,20 +158,21 @@ def _efficiency(frontiers: Sequence[Frontier]) -> str:
     """Violation rates at the same return after the longest training, with the fewest and with the most labels."""
     sentences = []
     for task in dict.fromkeys(f.setting.task for f in frontiers):
-        own = [f for f in frontiers if f.setting.task == task and f.method != REWARD_ONLY]
-        longest = max((f.setting.updates for f in own), default=0)
-        own = [f for f in own if f.setting.updates == longest]
-        counts = sorted({f.setting.labelled for f in own})
+        reached = [
+            (f.setting, f"{f.method} {percent(found.violation.mean)}")
+            for f in frontiers
+            if f.setting.task == task
+            and f.method != REWARD_ONLY
+            and (found := matched_at(f, MATCHED_SHARE)) is not None
+        ]
+        longest = max((setting.updates for setting, _ in reached), default=0)
+        reached = [(setting, told) for setting, told in reached if setting.updates == longest]
+        counts = sorted({setting.labelled for setting, _ in reached})
         for labelled in dict.fromkeys((*counts[:1], *counts[-1:])):
-            told = [
-                f"{f.method} {percent(found.violation.mean)}"
-                for f in own
-                if f.setting.labelled == labelled and (found := matched_at(f, MATCHED_SHARE)) is not None
-            ]
-            if told:
-                sentences.append(
-                    f"With {labelled:,} labelled episodes and {longest:,} updates on {task}: {', '.join(told)}."
-                )
+            rates = ", ".join(told for setting, told in reached if setting.labelled == labelled)
+            sentences.append(
+                f"With {labelled:,} labelled episodes and {longest:,} updates on {task}: {rates}."
+            )
     return " ".join(sentences)
 
 
