@@ -17,8 +17,8 @@ def row(**changes: Any) -> dict[str, Any]:
     """One row with every field; `key` is made from what identifies it."""
     fields: dict[str, Any] = {
         "experiment": "highway", "task": "highway", "dataset": "mixed", "noise": "clean", "method": "rci",
-        "learner": "bcq-lagrangian", "budget": "P30", "seed": 0, "policy": 0, "labelled": 5000, "updates": 5000,
-        "selected": True, "episodes": 1000, "violation_rate": 0.03, "mean_return": 41.0,
+        "learner": "bcq-lagrangian", "budget": "P30", "seed": 0, "logs_seed": 0, "policy": 0, "labelled": 5000,
+        "updates": 5000, "selected": True, "episodes": 1000, "violation_rate": 0.03, "mean_return": 41.0,
         "mean_return_until_stop": 39.2, "return_norm": 0.61, "selection_episodes": 200,
         "selection_violation_rate": 0.02, "selection_return": 41.3, "predicted_cost": 0.05, "predicted_return": 40.1,
         "multiplier": 1.2, "seconds": 41.2, "versions": "jax 0.10.2, numpy 2.4.6, python 3.11.7",
@@ -102,8 +102,9 @@ def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
             for updates in (1000, 5000, 20000):
                 size = {"labelled": labelled, "updates": updates}
                 rows += sweep("label-efficiency", task, ("sparse", "hazard", "rci"), seeds, **size)
-    for name in ("horizon", "ingredients"):
-        rows += sweep(name, seeds=seeds)
+    rows += sweep("horizon", seeds=seeds)
+    tried = ("sparse", "sparse, slow", "potential", "potential, cautious", "hazard")
+    rows += sweep("ingredients", methods=tried, seeds=seeds, logs_seed=7)
     for learner in ("bcq-lagrangian", "cpq", "cdt"):
         rows += sweep("grid", methods=("sparse", "rci", "uniform"), seeds=2, learner=learner)
     two = sweep("highway-two", "highway-two", ("sparse", "rci"), seeds, ("proximity=0.1,road=0.1",))

@@ -113,6 +113,14 @@ def test_bad_points_are_refused(returns, rates, message):
         points(returns, rates)
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_weights_that_sum_to_more_than_one_by_rounding_give_no_rate_beyond_0_or_1(rate):
+    weights = np.full(6, 1.0 / 6.0) * (1.0 + 4.0 * np.finfo(np.float64).eps)
+    assert weights.sum() > 1.0
+    found = mixture_interval(np.full(6, rate), np.full(6, 100.0), weights)
+    assert found == pytest.approx(clopper_pearson(600 * rate, 600))
+
+
 def test_bad_questions_are_refused():
     with pytest.raises(RciError, match="above"):
         area_under_frontier(SELECTION, SELECTION, 2.0, 1.0)

@@ -38,7 +38,15 @@ def test_every_experiment_has_a_figure(study):
 
 
 def test_methods_look_the_same_everywhere(study):
-    assert paper_looks(study) == looks({"reward-only", "sparse", "hazard", "rci", "uniform"})
+    plain = looks({"reward-only", "sparse", "hazard", "rci", "uniform"})
+    varied = {"sparse, slow": plain["sparse"], "potential": plain["rci"], "potential, cautious": plain["rci"]}
+    assert paper_looks(study) == plain | varied
+
+
+def test_variants_of_a_method_stand_behind_it(study):
+    assert [one.method for one in study.experiment("ingredients").outcomes] == [
+        "reward-only", "sparse", "sparse, slow", "hazard", "potential", "potential, cautious",
+    ]  # fmt: skip
 
 
 def test_main_bars_show_means_errors_and_seeds():
@@ -54,6 +62,11 @@ def test_main_bars_show_means_errors_and_seeds():
     assert [label.get_text() for label in left.get_yticklabels()] == ["rci"]
 
 
+def test_a_panel_without_numbers_is_not_drawn():
+    rows = [row(return_norm=None), row(return_norm=None, method="sparse")]
+    assert titles(built(paper_summary(rows), "highway")) == ["Violation rate"]
+
+
 def test_composition_has_a_heading_for_every_dataset(study):
     left, right = built(study, "composition").axes
     assert [text for text in texts(left) if "data" in text] == ["ppo data", "random data", "mixed data"]
@@ -64,8 +77,8 @@ def test_channels_have_a_panel_each(study):
     assert titles(built(study, "highway-two")) == [
         "Normalised return",
         "Violations of any kind",
-        "Violations: proximity",
-        "Violations: road",
+        "First violation: proximity",
+        "First violation: road",
     ]
 
 
@@ -87,6 +100,7 @@ def test_the_careful_driver_is_a_star_on_the_highway(study):
     (star,) = stars
     assert (star.get_ydata()[0], star.get_xdata()[0]) == CAREFUL_DRIVER
     assert star.axes is highway
+    assert "not part of this package" in drawing_of(study.experiment("frontier"), paper_looks(study)).caption
 
 
 def test_label_efficiency_has_a_tick_for_every_count(study):

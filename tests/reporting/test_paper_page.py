@@ -55,6 +55,14 @@ def test_bars_are_told_plainly(summary):
     assert all(bar.name in section for bar in summary.bars)
 
 
+def test_the_page_shows_the_command_that_made_it(summary, tmp_path):
+    assert "<code>rci paper --preset full</code>" in page_of(summary)
+    small = "rci paper --preset smoke --out 'a & b'"
+    text = write_paper(paper_summary([]), [], tmp_path, command=small).read_text()
+    assert "<code>rci paper --preset smoke --out &#x27;a &amp; b&#x27;</code>" in text
+    assert "--preset full" not in text
+
+
 def test_pictures_stand_in_their_section(summary):
     text = page_of(summary, [picture(), picture("films", "elsewhere")])
     assert "Maps &lt;of&gt; costs" in text.partition('<section id="highway"')[2].partition("</section>")[0]
@@ -143,13 +151,43 @@ def test_one_seed_has_no_error_in_the_table():
     assert cells_of(table, method="rci")["violation rate"] == "3.0%"
 
 
+def test_a_return_without_a_scale_has_no_normalised_one():
+    summary = paper_summary([row(return_norm=None), row(return_norm=None, method="sparse")])
+    (table, _) = experiment_tables(summary.experiment("highway"))
+    assert cells_of(table, method="rci")["normalised return"] == "–"
+    assert "–" in page_of(summary)
+
+
 def test_settings_have_a_column_where_they_differ(summary):
     tables = {table.name: table for table in experiment_tables(summary.experiment("composition"))}
     assert set(tables) == {"composition", "composition-contrasts", "composition-matched"}
     assert tables["composition"].headers[0] == "setting"
     assert {line[0] for line in tables["composition"].cells} == {"ppo data", "mixed data"}
     found = cells_of(tables["composition-matched"], setting="ppo data", method="rci")
-    assert re.fullmatch(r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+", found["50% of the way up"])
+    assert re.fullmatch(
+        r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+, asked [\d.]+", found["50% of the way up"]
+    )
+    assert re.fullmatch(r"[\d.]+% ± [\d.]+, 2 seeds", found["area"])
+
+
+def test_matched_cells_tell_the_return_that_was_had_and_the_seeds_that_reach_it():
+    def one(method, seed, rate, gain, chosen_for):
+        budget = "inf" if method == "reward-only" else "0.1"
+        return row(
+            experiment="calibration", method=method, seed=seed, budget=budget, violation_rate=rate,
+            selection_violation_rate=rate, mean_return=gain, selection_return=chosen_for,
+        )  # fmt: skip
+
+    rows = [
+        one("rci", 0, 0.1, 80.0, 100.0),
+        one("rci", 1, 0.0, 0.0, 0.0),
+        one("reward-only", 2, 0.5, 90.0, 100.0),
+    ]
+    (table,) = experiment_tables(paper_summary(rows).experiment("frontier"))
+    found = cells_of(table, method="rci")
+    assert found["75% of the way up"].startswith("10.0% (")
+    assert found["75% of the way up"].endswith(" at 80.0, asked 75.0, 1 of 2 seeds")
+    assert found["area"] == "10.0%, 1 of 2 seeds"
 
 
 def test_a_return_that_is_not_reached_is_told():
@@ -158,6 +196,15 @@ def test_a_return_that_is_not_reached_is_told():
     (table,) = experiment_tables(paper_summary(rows).experiment("label-efficiency"))
     assert all("not reached" in cell for cell in table.cells[0][3:6])
     assert table.cells[0][6] == "–"
+
+
+def test_the_rates_of_label_efficiency_are_in_one_table_only():
+    summary = paper_summary(
+        sweep("label-efficiency", seeds=1) + sweep("label-efficiency", seeds=1, labelled=9)
+    )
+    assert summary.experiment("when-it-pays").rows
+    assert "when-it-pays" not in paper_tables(summary)
+    assert "label-efficiency" in paper_tables(summary)
 
 
 def test_asked_and_realised():
@@ -173,6 +220,11 @@ def test_tables_as_markdown_and_csv():
     table = PaperTable("x", "X", ("a", "b"), (("1,5", "−2|3"),))
     assert table.markdown() == "| a | b |\n| --- | --- |\n| 1,5 | −2\\|3 |\n"
     assert list(csv.reader(io.StringIO(table.csv()))) == [["a", "b"], ["1,5", "-2|3"]]
+
+
+def test_every_table_says_what_seeds_share(summary):
+    tables = [table for group in paper_tables(summary).values() for table in group]
+    assert all("All seeds share one recording and one behaviour model" in table.note for table in tables)
 
 
 def test_every_bar_is_in_the_table(summary):

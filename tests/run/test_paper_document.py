@@ -15,7 +15,8 @@ def test_the_page_tells_command_seeds_duration_and_versions():
     text = results_document(sweep("highway", seeds=2))
     assert text.startswith("# Results\n")
     assert "rci paper --preset full" in text
-    assert "52 policies took 0.6 hours one after the other, about 0.3 on two cores." in text
+    assert "To train and test 52 policies took 0.6 hours one after the other, about 0.3 on two cores;" in text
+    assert "step costs are not counted." in " ".join(text.split())
     assert "Versions: jax 0.10.2, numpy 2.4.6, python 3.11.7." in text
     assert "Seeds: highway 2." in text
 

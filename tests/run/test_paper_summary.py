@@ -63,6 +63,7 @@ def test_a_missing_field_is_named_with_its_row(name):
         ({"episodes": 0}, "'episodes' should be at least 1"),
         ({"budget": "tight"}, "'budget' should be inf, a percentile"),
         ({"task": ""}, "'task' should be a text"),
+        ({"logs_seed": -1}, "'logs_seed' should be a whole number"),
         ({"channel_violation_rate": {"road": 2}}, "'channel_violation_rate' should be a share"),
     ],
 )
@@ -162,7 +163,9 @@ def test_a_seed_without_a_selected_policy_is_not_counted():
 def test_channels_are_told():
     rates = {"proximity": 0.03, "road": 0.01}
     rows = [row(experiment="highway-two", task="highway-two", channel_violation_rate=rates)]
-    (found,) = paper_summary(rows).experiment("highway-two").outcomes
+    experiment = paper_summary(rows).experiment("highway-two")
+    assert experiment.answer.startswith("First violations by kind of danger. rci: proximity 3.0%, road 1.0%")
+    (found,) = experiment.outcomes
     assert {name: one.mean for name, one in found.channels} == rates
 
 
@@ -172,7 +175,7 @@ def test_channels_are_told():
 def test_targets_lie_between_the_safest_policies_and_reward_only():
     rows = [policy("rci", 0, 0.0, 2.0), policy("rci", 0, 0.3, 1.0, policy=1)]
     rows += [policy("reward-only", seed, 0.8, gain) for seed, gain in enumerate([9.0, 11.0])]
-    returns = compared_returns(policy_rows(rows))["highway", "mixed"]
+    returns = compared_returns(policy_rows(rows))["highway", "mixed", 0]
     assert returns == (
         2.0,
         10.0,
@@ -199,7 +202,7 @@ def test_violations_at_a_matched_return_by_hand():
 def test_a_return_that_is_not_reached_is_said_so():
     rows = policy_rows([policy("rci", 0, 0.0, 2.0), policy("rci", 1, 0.1, 8.0)])
     reference = policy_rows([policy("rci", 9, 0.0, 0.0), policy("reward-only", 9, 0.5, 10.0)])
-    returns = compared_returns(reference)["highway", "mixed"]
+    returns = compared_returns(reference)["highway", "mixed", 0]
     found = method_frontier(rows[0].setting, "rci", rows, [], returns)
     assert [m.target for m in found.matched] == [2.5, 5.0, 7.5]
     assert [m.reached.seeds for m in found.matched] == [1, 1, 1]  # seed 0 returns 2 at most
@@ -217,6 +220,39 @@ def test_reward_only_of_another_experiment_serves_every_noise():
     assert found.curve[-1] == pytest.approx((10.0, 0.5))
 
 
+def test_a_policy_that_two_experiments_share_counts_once():
+    own = [policy("rci", 0, 0.0, 2.0), policy("reward-only", 0, 0.8, 9.0)]
+    other = [policy("reward-only", 1, 0.8, 11.0)]
+    shared = [one | {"experiment": "composition"} for one in other]  # with the key of the other row
+    assert compared_returns(policy_rows([*own, *other, *shared])) == {("highway", "mixed", 0): (2.0, 10.0)}
+    assert paper_summary([*own, *other, *shared]).rows == 3
+
+
+def test_logs_of_another_seed_change_nothing():
+    rows = sweep("highway", seeds=2) + sweep("calibration", seeds=2, budgets=("0.1", "0.4"))
+    strangers = sweep("ingredients", seeds=3, policies=5, logs_seed=7)
+    strangers += [
+        policy("rci", 0, 0.0, 90.0, experiment="calibration", logs_seed=7, selected=False),
+        policy("reward-only", 0, 0.0, 99.0, experiment="ingredients", logs_seed=7, policy=9),
+    ]
+    alone, together = paper_summary(rows), paper_summary(rows + strangers)
+    for name in ("highway", "frontier"):
+        before, after = alone.experiment(name), together.experiment(name)
+        assert before.outcomes == tuple(o for o in after.outcomes if o.setting.logs_seed == 0)
+        assert before.frontiers == tuple(f for f in after.frontiers if f.setting.logs_seed == 0)
+    assert alone.bars == together.bars
+    returns = compared_returns(policy_rows(rows + strangers))
+    assert returns["highway", "mixed", 0] == compared_returns(policy_rows(rows))["highway", "mixed", 0]
+    assert returns["highway", "mixed", 7] != returns["highway", "mixed", 0]
+
+
+def test_logs_have_seed_0_where_rows_do_not_tell():
+    silent = row()
+    del silent["logs_seed"]
+    assert policy_rows([silent])[0].setting.logs_seed == 0
+    assert policy_rows([row(logs_seed=7)])[0].setting.logs_seed == 7
+
+
 # --- experiments and bars -------------------------------------------------------------------------------------
 
 
@@ -224,6 +260,41 @@ def test_every_experiment_has_an_answer(study):
     assert all(experiment.rows and experiment.outcomes for experiment in study.experiments)
     assert not any(e.answer == NOT_RUN or "not enough" in e.answer for e in study.experiments)
     assert study.seconds == pytest.approx(41.2 * study.rows)
+
+
+def test_label_efficiency_is_told_of_the_longest_training():
+    def one(method, labelled, updates, rate):
+        size = {"labelled": labelled, "updates": updates, "experiment": "label-efficiency"}
+        return policy(method, 0, rate, 10.0, **size)
+
+    rows = [
+        one("rci", labelled, updates, 0.1) for labelled, updates in ((200, 1000), (200, 4000), (500, 4000))
+    ]
+    rows += [policy("reward-only", 0, 0.5, 10.0), policy("rci", 0, 0.0, 0.0)]
+    answer = paper_summary(rows).experiment("label-efficiency").answer
+    assert answer == (
+        "With 200 labelled episodes and 4,000 updates on highway: rci 10.0%. "
+        "With 500 labelled episodes and 4,000 updates on highway: rci 10.0%."
+    )
+
+
+def test_the_horizon_is_told_by_task():
+    rates = {"highway": 0.1, "highway-15hz": 0.2}
+    rows = [policy("rci", 0, rate, 5.0, experiment="horizon", task=task) for task, rate in rates.items()]
+    answer = paper_summary(rows).experiment("horizon").answer
+    assert answer == "Violation rates: highway: rci 10.0%; highway-15hz: rci 20.0%."
+
+
+def test_ingredients_are_ranked_and_those_that_fall_short_are_named():
+    logs = {"experiment": "ingredients", "logs_seed": 7}
+    rates = {"sparse": 0.4, "potential": 0.1, "potential, slow": 0.2}
+    rows = [policy(method, seed, rate, 8.0, **logs) for method, rate in rates.items() for seed in range(2)]
+    rows += [policy("traces", 0, 0.0, 0.0, **logs), policy("reward-only", 9, 0.5, 8.0, **logs)]
+    rows += [policy("sparse", 2, 0.0, 0.0, **logs)]
+    assert paper_summary(rows).experiment("ingredients").answer == (
+        "Violation rates for a return of 6.00, best first: potential 10.0%; potential, slow 20.0%; "
+        "sparse 40.0% (2 of 3 seeds). A return of 6.00 is not reached by: traces."
+    )
 
 
 def test_without_rows_everything_is_open():
@@ -294,6 +365,22 @@ def test_matched_returns_need_all_rivals():
     assert "traces: not yet measured" in found.evidence
 
 
+@pytest.mark.parametrize(("best_of_last_seed", "verdict"), [(10.0, MET), (5.0, OPEN)])
+def test_matched_returns_must_be_reached_by_all_seeds(best_of_last_seed, verdict):
+    """Without reward-only of the same seed a method has only its own policies."""
+    rates = {"rci": 0.01, "sparse": 0.3, "hazard": 0.3, "uniform": 0.3, "traces": 0.3}
+    rows = [policy("reward-only", 9, 0.9, 10.0)]
+    for method, rate in rates.items():
+        for seed in range(3):
+            top = best_of_last_seed if (method, seed) == ("sparse", 2) else 10.0
+            rows += [policy(method, seed, 0.0, 0.0), policy(method, seed, rate, top, policy=1)]
+    found = bar(
+        [one | {"experiment": "calibration"} for one in rows], "highway: fewer violations at the same return"
+    )
+    assert found.verdict == verdict
+    assert ("sparse reaches it with 2 of 3 seeds" in found.evidence) == (verdict == OPEN)
+
+
 def test_methods_are_compared_in_one_setting():
     rows = [policy(m, 0, rate, 5.0) for m, rate in (("rci", 0.5), ("sparse", 0.1), ("hazard", 0.1))]
     longer = [policy(m, 0, rate, 5.0, updates=9000) for m, rate in (("rci", 0.01), ("sparse", 0.1))]
@@ -310,6 +397,7 @@ def test_the_careful_driver(rate, verdict):
     rows = [policy("rci", 0, rate, 47.0), policy("sparse", 0, 0.01, 46.0), policy("hazard", 0, 0.3, 60.0)]
     assert bar(rows, name).verdict == verdict
     assert bar(rows[1:2], name).verdict == OPEN
+    assert "not part of this package" in bar(rows, name).promise
 
 
 def test_the_rows_are_json():

@@ -1,6 +1,5 @@
 """The paper's figures of samples from artefact folders; critics are made up, nothing is trained."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +100,7 @@ def test_all_figures_in_the_order_of_the_paper(places: Places, asked: list[tuple
     assert asked[:4] == [(method, "P10") for method in ("sparse", "hazard", "rci", "rci-literal")]
     assert asked[4:] == [("rci", "P50"), ("rci", "P30"), ("rci", "P10")]
     trajectories = pictures[2]
+    assert "results/redistributors-*.json" in pictures[-1].caption
     assert "P10, return" in trajectories.alt
     assert "P30, return" in trajectories.alt
 
@@ -155,15 +155,3 @@ def test_a_file_that_is_no_comparison(tmp_path: Path) -> None:
         (tmp_path / "other.json").write_text(content)
         with pytest.raises(RciError, match="no comparison of redistributors"):
             samples.read_comparison(tmp_path / "other.json")
-
-
-def test_places_of_a_run(tmp_path: Path) -> None:
-    from rci.run.config import load_config
-
-    config = load_config("highway", "quick", None, ['compare.budgets=["P10","P30"]'])
-    (tmp_path / "config.json").write_text(json.dumps({"command": "", "settings": config.as_table()}))
-    (tmp_path / "costs" / "rci-seed0").mkdir(parents=True)
-    found = samples.run_places(tmp_path)
-    assert found.policies["rci", "P10"] == tmp_path / "policies" / "rci-P10-seed0"
-    assert found.rollouts["reward-only", "inf"] == tmp_path / "rollouts" / "reward-only-inf-seed0"
-    assert list(found.costs) == ["rci"]

@@ -92,7 +92,7 @@ def violation_at_return(selection: Points, evaluation: Points, target: float) ->
     """What the mixture chosen for `target` by selection numbers is worth by evaluation numbers."""
     _check_same(selection, evaluation)
     weights = mixture_at(selection, target)
-    return Mixed(float(weights @ evaluation.mean_return), float(weights @ evaluation.violation_rate))
+    return Mixed(float(weights @ evaluation.mean_return), _mixed_rate(weights, evaluation.violation_rate))
 
 
 def area_under_frontier(selection: Points, evaluation: Points, low: float, high: float) -> float:
@@ -120,7 +120,12 @@ def mixture_interval(
         return float("nan"), float("nan")
     used = weights > 0.0
     worth = float(1.0 / np.sum(weights[used] ** 2 / episodes[used]))
-    return clopper_pearson(float(weights @ violation_rate) * worth, worth, confidence)
+    return clopper_pearson(_mixed_rate(weights, violation_rate) * worth, worth, confidence)
+
+
+def _mixed_rate(weights: Array, violation_rate: Array) -> float:
+    """The violation rate of a mixture; weights sum to 1 only up to rounding, but no rate is beyond 0 or 1."""
+    return float(np.clip(weights @ violation_rate, 0.0, 1.0))
 
 
 def _turns_up(policies: Points, a: int, b: int, c: int) -> bool:

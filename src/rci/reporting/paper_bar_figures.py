@@ -17,6 +17,7 @@ from rci.reporting.summary import fixed, percent
 PANEL_WIDTH = 3.3  # inches
 PANELS_ABREAST = 2
 LINE_HEIGHT = 0.23
+LETTER, USUAL_NAME = 0.065, 12  # inches of a letter; letters of a name that need no extra room
 HEADING = 1.35  # lines between groups
 Looks = Mapping[str, Look]
 
@@ -47,18 +48,23 @@ def outcome_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
 
 
 def channel_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
-    """Normalised return, and the violation rate of every kind of danger."""
+    """Normalised return, violation rate, and how often each kind of danger was the first violation."""
     names = list(dict.fromkeys(name for outcome in outcomes for name, _ in outcome.channels))
     panels = [_channel_panel(name) for name in names]
     return panel_bars(outcomes, (RETURN, VIOLATIONS._replace(title="Violations of any kind"), *panels), style)
 
 
 def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Looks) -> Figure:
-    """One line per outcome under the heading of its setting, the same lines in every panel."""
+    """One line per outcome under the heading of its setting, the same lines in every panel that has a number."""
+    panels = [panel for panel in panels if any(panel.value(one) is not None for one in outcomes)]
     lines, headings, end = _places(outcomes)
     stories = math.ceil(len(panels) / PANELS_ABREAST)
     abreast = min(len(panels), PANELS_ABREAST)
-    figure = sheet(stories * (0.6 + LINE_HEIGHT * (end + 0.7)), width=PANEL_WIDTH * abreast + 0.4)
+    names = max(len(one.method) for one in outcomes)
+    width = PANEL_WIDTH * abreast + 0.4 + LETTER * max(0, names - USUAL_NAME)
+    figure = sheet(stories * (0.6 + LINE_HEIGHT * (end + 0.7)), width=width)
+    # Long names come out a little wider than they are measured.
+    figure.set_layout_engine("constrained", w_pad=0.08)
     drawn = figure.subplots(stories, abreast, sharey=True, squeeze=False).ravel()
     for spare in drawn[len(panels) :]:
         spare.set_axis_off()
@@ -134,7 +140,7 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
 
 
 def _channel_panel(name: str) -> Panel:
-    return Panel(f"Violations: {name}", lambda outcome: dict(outcome.channels).get(name), percent, True)
+    return Panel(f"First violation: {name}", lambda outcome: dict(outcome.channels).get(name), percent, True)
 
 
 def percent_tick(share: float, _: int | None) -> str:

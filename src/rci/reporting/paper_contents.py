@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-MATCHED_SHARE = (
-    0.75  # of the way from the lowest return to that of reward-only: where methods are compared first
+# Of the way from the lowest return to that of reward-only: where methods are compared first.
+MATCHED_SHARE = 0.75
+# Return and violation rate of a scripted driver on the highway that keeps its distance.
+CAREFUL_DRIVER = (47.0, 0.09)
+CAREFUL_DRIVER_NOTE = "a reference given when the study was planned, not part of this package"
+FIRST_VIOLATIONS = (
+    "By kind of danger: how often it was the first violation of an episode; later ones do not count."
 )
-CAREFUL_DRIVER = (
-    47.0,
-    0.09,
-)  # return and violation rate of a scripted driver on the highway that keeps its distance
 
 
 class Setting(NamedTuple):
@@ -27,6 +28,7 @@ class Setting(NamedTuple):
     learner: str
     labelled: int  # episodes with a label
     updates: int
+    logs_seed: int = 0  # of the recording; numbers of different ones are never compared
 
 
 class Estimate(NamedTuple):
@@ -96,7 +98,7 @@ class Outcome(NamedTuple):
     violation: Estimate
     low: float  # Clopper-Pearson, pooled over seeds
     high: float
-    return_norm: Estimate
+    return_norm: Estimate | None  # None where all returns of the task are the same, and so no scale
     mean_return: Estimate
     until_stop: Estimate  # return until the first violation
     against: WelchTest | None  # None for reward-only itself and where it is missing
@@ -104,7 +106,7 @@ class Outcome(NamedTuple):
     ratios: tuple[Ratio, ...]
     log_violation: Estimate | None  # of the policies that would be chosen without a simulator
     log_return: Estimate | None
-    channels: tuple[tuple[str, Estimate], ...]
+    channels: tuple[tuple[str, Estimate], ...]  # how often each kind of danger was the first violation
 
 
 class Frontier(NamedTuple):
@@ -196,7 +198,7 @@ def shown_order(setting: Setting) -> tuple[object, ...]:
     for name, order in ORDERS.items():
         value = getattr(setting, name)
         named.append((order.index(value) if value in order else len(order), value))
-    return (*named, setting.learner, setting.labelled, setting.updates)
+    return (*named, setting.learner, setting.labelled, setting.updates, setting.logs_seed)
 
 
 def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) -> dict[Setting, str]:
@@ -210,7 +212,7 @@ def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) ->
     differ = [
         name
         for name in Setting._fields
-        if name not in leave_out and len({getattr(setting, name) for setting in settings}) > 1
+        if name not in (*leave_out, "logs_seed") and len({getattr(setting, name) for setting in settings}) > 1
     ]
     return {
         setting: ", ".join(told.get(name, str)(getattr(setting, name)) for name in differ)

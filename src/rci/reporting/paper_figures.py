@@ -11,8 +11,10 @@ from matplotlib.figure import Figure
 
 from rci.reporting import paper_bar_figures, paper_curve_figures, paper_map_figures
 from rci.reporting.figures import Picture, render
-from rci.reporting.palette import Look, looks
+from rci.reporting.palette import Look, family_looks
 from rci.reporting.paper_contents import (
+    CAREFUL_DRIVER_NOTE,
+    FIRST_VIOLATIONS,
     MATCHED_SHARE,
     Experiment,
     Outcome,
@@ -34,8 +36,8 @@ class Drawing(NamedTuple):
 
 
 def paper_looks(summary: PaperSummary) -> dict[str, Look]:
-    """One look per method, the same in all experiments."""
-    return looks(one.method for experiment in summary.experiments for one in experiment.frontiers)
+    """One look per family of methods, the same in all experiments."""
+    return family_looks(one.method for experiment in summary.experiments for one in experiment.frontiers)
 
 
 def paper_pictures(summary: PaperSummary) -> list[Picture]:
@@ -70,7 +72,7 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
             "Mean return against violation rate.",
             "Up and to the left is better. Marks: policies. Curves: what a method reaches by mixing its policies and "
             "those of reward-only, chosen on selection episodes and told on evaluation episodes; means over seeds. "
-            "The star is a scripted driver that keeps its distance.",
+            f"The star is a scripted driver that keeps its distance: {CAREFUL_DRIVER_NOTE}.",
             partial(paper_curve_figures.frontier, frontiers, style),
         )
     if experiment.name == "label-efficiency":
@@ -78,7 +80,8 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
             return None
         return Drawing(
             "Violation rate at the same return over the number of labelled episodes.",
-            f"Violation rate of mixtures that return as much as is {MATCHED}. Lines: standard errors over seeds.",
+            f"Violation rate of mixtures that return as much as is {MATCHED}, after the longest training. Lines: "
+            "standard errors over seeds.",
             partial(paper_curve_figures.label_efficiency, frontiers, style),
         )
     if experiment.name == "when-it-pays":
@@ -101,8 +104,9 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
     if not outcomes:
         return None
     if any(one.channels for one in outcomes):
-        shows = "Bars of normalised return and of violation rates by kind of danger."
-        return Drawing(shows, BARS, partial(paper_bar_figures.channel_bars, outcomes, style))
+        shows = "Bars of normalised return, of violation rates, and of first violations by kind of danger."
+        caption = f"{BARS} {FIRST_VIOLATIONS} {_seeds(outcomes)}"
+        return Drawing(shows, caption, partial(paper_bar_figures.channel_bars, outcomes, style))
     shows = "Bars of normalised return and violation rate."
     return Drawing(
         shows, f"{BARS} {_seeds(outcomes)}", partial(paper_bar_figures.outcome_bars, outcomes, style)

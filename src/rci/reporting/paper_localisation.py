@@ -50,7 +50,8 @@ def localisation(comparisons: Mapping[str, Sequence[VariantResult]]) -> Picture:
         "How well step costs rank truly risky steps: rank correlation within stopped episodes, mean over seeds with "
         "95% intervals. Where the exact chance of a violation is known (point), with what each step added to it and "
         "with that chance itself; elsewhere with how near the violation is, which favours late costs. Costs that are "
-        "constant within an episode have 0.",
+        "constant within an episode have 0. The numbers are those of results/redistributors-*.json, made by rci "
+        "redistribute --compare.",
         partial(_figure, comparisons, shown),
     )
 

@@ -31,11 +31,13 @@ def write_paper(
     pictures_from_artefacts: Sequence[Picture],
     folder: Path,
     missing: Sequence[tuple[str, str]] = (),
+    command: str = COMMAND,
 ) -> Path:
     """Write `index.html`, `figures/` and `tables/` into `folder`; return the path of the page.
 
     Files appear whole or not at all, the page last; the same summary gives the same bytes. Pictures from artefacts
-    stand in the section that they name. missing: what could not be drawn, and why.
+    stand in the section that they name. missing: what could not be drawn, and why. command: the one
+    that made the rows, which repeats everything.
     """
     try:
         for name in ("figures", "tables"):
@@ -56,7 +58,7 @@ def write_paper(
             f"tables/{one.name}.md": one.markdown().encode(),
             f"tables/{one.name}.csv": one.csv().encode(),
         }
-    files["index.html"] = page(summary, pictures, tables, missing).encode()
+    files["index.html"] = page(summary, pictures, tables, missing, command).encode()
     for name, content in files.items():
         write_file(folder / name, content)
     return folder / "index.html"
@@ -67,6 +69,7 @@ def page(
     pictures: Sequence[Picture],
     tables: dict[str, list[PaperTable]],
     missing: Sequence[tuple[str, str]] = (),
+    command: str = COMMAND,
 ) -> str:
     """The whole page. Every experiment has a section, also if it was not run yet."""
     style = paper_looks(summary)
@@ -79,7 +82,7 @@ def page(
         sections.append((experiment.name, experiment.title, content))
     sections += [
         (OTHER_SECTION, "More pictures", strips(strangers)),
-        ("run", "What was run", _run(summary) + _missing(missing)),
+        ("run", "What was run", _run(summary, command) + _missing(missing)),
     ]
     return document(
         TITLE,
@@ -147,10 +150,10 @@ def _small_errors(cell: str) -> str:
     return f"{value} <small>±{rest}</small>" if sign else value
 
 
-def _run(summary: PaperSummary) -> str:
+def _run(summary: PaperSummary, command: str) -> str:
     versions = "".join(f"<li>{escape(line)}</li>" for line in summary.versions)
     return (
-        f'<p>This command repeats everything:</p><pre tabindex="0"><code>{COMMAND}</code></pre>'
+        f'<p>This command repeats everything:</p><pre tabindex="0"><code>{escape(command)}</code></pre>'
         f"<p>{duration(summary)}</p>" + (f"<p>Versions:</p><ul>{versions}</ul>" if versions else "")
     )
 
@@ -161,10 +164,10 @@ def _missing(missing: Sequence[tuple[str, str]]) -> str:
 
 
 def duration(summary: PaperSummary) -> str:
-    """How long all policies took, in a sentence."""
+    """How long all policies took, and what is not counted in it."""
     hours = summary.seconds / 3600.0
-    took = f"{summary.rows:,} policies took {hours:.1f} hours one after the other"
-    return f"{took}, about {hours / 2.0:.1f} on two cores."
+    took = f"To train and test {summary.rows:,} policies took {hours:.1f} hours one after the other"
+    return f"{took}, about {hours / 2.0:.1f} on two cores; recording, behaviour models and step costs are not counted."
 
 
 def _listed(seeds: Sequence[int]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rci.reporting.markdown import table
 from rci.reporting.paper_contents import (
+    FIRST_VIOLATIONS,
     Estimate,
     Experiment,
     Frontier,
@@ -41,26 +42,35 @@ KINDS: dict[str, tuple[str, ...]] = {
     "frontier": (FRONTIERS,),
     "calibration": (BUDGETS,),
     "label-efficiency": (FRONTIERS,),
-    "when-it-pays": (FRONTIERS,),
+    "when-it-pays": (),  # its map is of the rates in the table of label efficiency
     "grid": (OUTCOMES,),
     "highway-two": (OUTCOMES, CHANNELS, CONTRASTS),
 }
+SEEDS_NOTE = (
+    "All seeds share one recording and one behaviour model, so errors and tests over seeds speak of step costs and "
+    "training alone."
+)
 OUTCOME_NOTE = (
     "The selected policy of each seed: the lowest violation rate on selection episodes, then tested on fresh ones. "
     "± standard error over seeds. Interval: 95% Clopper-Pearson over the episodes of all seeds. From logs: the policy "
-    "chosen without a simulator, by the lowest predicted cost among those in the upper half of predicted returns."
+    "chosen without a simulator, by the lowest predicted cost among those in the upper half of predicted returns. "
+    f"{SEEDS_NOTE}"
 )
 CONTRAST_NOTE = (
     "Ratio: violation rate of the selected policies divided by that of the other method, with its 95% bootstrap "
-    "interval within seeds. Difference: return minus that of reward-only; p: Welch's t-test over seeds."
+    "interval within seeds. Difference: return minus that of reward-only; p: Welch's t-test over seeds. "
+    f"{SEEDS_NOTE}"
 )
 FRONTIER_NOTE = (
     "Violation rate of the mixture of a method's policies, reward-only's among them, that reaches a return; chosen on "
-    "selection episodes, tested on fresh ones. The way goes from the return of the safest policies up to that of "
+    "selection episodes, tested on fresh ones: behind `at` the return that it had there, behind `asked` the one it was "
+    "chosen for. The way goes from the return of the safest policies up to that of "
     "reward-only. ± half of Student's 95% interval over seeds; in brackets the 95% interval over the episodes of all "
-    "seeds. Area: the mean over all returns from the first to the last column."
+    "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all. "
+    f"{SEEDS_NOTE}"
 )
-BUDGET_NOTE = "± standard error over seeds. Gap: realised minus asked, in points."
+CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS} {SEEDS_NOTE}"
+BUDGET_NOTE = f"± standard error over seeds. Gap: realised minus asked, in points. {SEEDS_NOTE}"
 
 
 class PaperTable(NamedTuple):
@@ -127,7 +137,7 @@ def outcome_table(experiment: Experiment) -> PaperTable:
             str(len(one.seeds)),
             share_with_error(one.violation),
             f"{100 * one.low:.1f}–{percent(one.high)}",
-            with_error(one.return_norm, 2),
+            MISSING if one.return_norm is None else with_error(one.return_norm, 2),
             with_error(one.mean_return, places),
             with_error(one.until_stop, places),
             MISSING if one.log_violation is None else share_with_error(one.log_violation),
@@ -176,7 +186,7 @@ def frontier_table(experiment: Experiment) -> PaperTable:
             str(len(one.seeds)),
             str(len(one.policies)),
             *(_matched(match, one) for match in one.matched),
-            MISSING if one.area is None else share_with_interval(one.area),
+            _area(one),
         )
         for one in known
     )
@@ -209,14 +219,15 @@ def budget_table(experiment: Experiment) -> PaperTable:
 
 
 def channel_table(experiment: Experiment) -> PaperTable:
-    """One line per method and kind of danger."""
+    """One line per method and kind of danger: how often it was the first violation of an episode."""
     cells = tuple(
         (one.method, name, str(len(rate.values)), share_with_error(rate))
         for one in experiment.outcomes
         for name, rate in one.channels
     )
-    headers = ("method", "kind of danger", "seeds", "violation rate")
-    return PaperTable(f"{experiment.name}-channels", f"{experiment.title}: by kind of danger", headers, cells)
+    headers = ("method", "kind of danger", "seeds", "first violation of an episode")
+    title = f"{experiment.title}: first violations by kind of danger"
+    return PaperTable(f"{experiment.name}-channels", title, headers, cells, CHANNEL_NOTE)
 
 
 def share_with_error(value: Estimate) -> str:
@@ -258,10 +269,27 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def _matched(match: Matched, frontier: Frontier) -> str:
-    """A violation rate and the return it goes with; which seeds do not reach it is said."""
+    """A violation rate, the return it goes with, the one asked for, and how many seeds reach that if not all do."""
     found = match.reached
     if found is None:
         return f"{number(match.target)} not reached"
-    short = "" if found.seeds == len(frontier.seeds) else f", {found.seeds} of {len(frontier.seeds)} seeds"
+    every = len(frontier.seeds)
+    short = "" if found.seeds == every else f", {_seeds(found.seeds, every)}"
     pooled = f"({100 * found.low:.1f}–{percent(found.high)})"
-    return f"{share_with_interval(found.violation)} {pooled} at {number(match.target)}{short}"
+    return (
+        f"{share_with_interval(found.violation)} {pooled} at {number(found.mean_return)}, "
+        f"asked {number(match.target)}{short}"
+    )
+
+
+def _area(frontier: Frontier) -> str:
+    """The area, and how many seeds reach all the returns that it is over."""
+    if frontier.area is None:
+        return MISSING
+    return f"{share_with_interval(frontier.area)}, {_seeds(len(frontier.area.values), len(frontier.seeds))}"
+
+
+def _seeds(count: int, of: int) -> str:
+    """How many seeds a number rests on."""
+    every = f"{of} seed{'' if of == 1 else 's'}"
+    return every if count == of else f"{count} of {every}"

@@ -10,9 +10,11 @@ from rci.reporting.paper_contents import (
     MATCHED_SHARE,
     Frontier,
     Outcome,
+    Reached,
     budget_share,
     matched_at,
     matched_ratio,
+    setting_names,
 )
 from rci.reporting.summary import number, percent
 from rci.run.paper.bars import METHOD
@@ -40,7 +42,7 @@ QUESTIONS = {
     "label-efficiency": ("Label efficiency", "How many labelled episodes does each method need?"),
     "when-it-pays": (
         "When redistribution pays",
-        "For how many labels and updates does rci beat the alternatives?",
+        "For how many labels and updates does rci beat the alternatives? The policies of label efficiency.",
     ),
     "grid": ("Redistributors and learners", "Which step costs go with which learner?"),
     "highway-two": ("Two kinds of danger", "Can two kinds of danger be kept apart?"),
@@ -62,6 +64,8 @@ def answer_of(name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Fronti
         "when-it-pays": lambda: _cells_won(frontiers),
         "grid": lambda: _best_pair(outcomes),
         "highway-two": lambda: _channels(outcomes),
+        "horizon": lambda: _by_kind(outcomes, lambda o: o.setting.task),
+        "ingredients": lambda: _ranked(frontiers),
     }.get(name, lambda: _main(outcomes))()
     return answer or "Rows are there, but not enough of them for an answer yet."
 
@@ -106,6 +110,36 @@ def _matched(frontiers: Sequence[Frontier]) -> str:
     return " ".join(sentences)
 
 
+def _ranked(frontiers: Sequence[Frontier]) -> str:
+    """All methods by their violation rate at the same return, the best first, setting by setting."""
+    sentences = []
+    names = setting_names(list(dict.fromkeys(f.setting for f in frontiers)))
+    for setting, name in names.items():
+        own = [f for f in frontiers if f.setting == setting and f.method != REWARD_ONLY]
+        target = next((m.target for f in own for m in f.matched if m.share == MATCHED_SHARE), None)
+        if target is None:
+            continue
+        rates = sorted(
+            (found.violation.mean, f.method, _reached_by(found, f))
+            for f in own
+            if (found := matched_at(f, MATCHED_SHARE)) is not None
+        )
+        told = "; ".join(f"{method} {percent(rate)}{seeds}" for rate, method, seeds in rates)
+        short = "; ".join(f.method for f in own if matched_at(f, MATCHED_SHARE) is None)
+        where = f" ({name})" if name else ""
+        if told:
+            sentences.append(f"Violation rates for a return of {number(target)}{where}, best first: {told}.")
+        if short:
+            sentences.append(f"A return of {number(target)}{where} is not reached by: {short}.")
+    return " ".join(sentences)
+
+
+def _reached_by(found: Reached, frontier: Frontier) -> str:
+    """How many seeds reach a return, if not all do."""
+    every = len(frontier.seeds)
+    return "" if found.seeds == every else f" ({found.seeds} of {every} seeds)"
+
+
 def _calibration(frontiers: Sequence[Frontier]) -> str:
     sentences = []
     for task in dict.fromkeys(f.setting.task for f in frontiers):
@@ -121,19 +155,24 @@ def _calibration(frontiers: Sequence[Frontier]) -> str:
 
 
 def _efficiency(frontiers: Sequence[Frontier]) -> str:
-    """Violation rates at the same return, with the fewest and with the most labels."""
+    """Violation rates at the same return after the longest training, with the fewest and with the most labels."""
     sentences = []
     for task in dict.fromkeys(f.setting.task for f in frontiers):
-        own = [f for f in frontiers if f.setting.task == task and f.method != REWARD_ONLY]
-        counts = sorted({f.setting.labelled for f in own})
+        reached = [
+            (f.setting, f"{f.method} {percent(found.violation.mean)}")
+            for f in frontiers
+            if f.setting.task == task
+            and f.method != REWARD_ONLY
+            and (found := matched_at(f, MATCHED_SHARE)) is not None
+        ]
+        longest = max((setting.updates for setting, _ in reached), default=0)
+        reached = [(setting, told) for setting, told in reached if setting.updates == longest]
+        counts = sorted({setting.labelled for setting, _ in reached})
         for labelled in dict.fromkeys((*counts[:1], *counts[-1:])):
-            told = [
-                f"{f.method} {percent(found.violation.mean)}"
-                for f in own
-                if f.setting.labelled == labelled and (found := matched_at(f, MATCHED_SHARE)) is not None
-            ]
-            if told:
-                sentences.append(f"With {labelled:,} labelled episodes on {task}: {', '.join(told)}.")
+            rates = ", ".join(told for setting, told in reached if setting.labelled == labelled)
+            sentences.append(
+                f"With {labelled:,} labelled episodes and {longest:,} updates on {task}: {rates}."
+            )
     return " ".join(sentences)
 
 
@@ -175,12 +214,13 @@ def _best_pair(outcomes: Sequence[Outcome]) -> str:
 
 
 def _channels(outcomes: Sequence[Outcome]) -> str:
-    return " ".join(
+    told = " ".join(
         f"{o.method}: {', '.join(f'{name} {percent(rate.mean)}' for name, rate in o.channels)}, at a return of "
         f"{number(o.mean_return.mean)} ({_seeds(o.seeds)})."
         for o in outcomes
         if o.channels
     )
+    return f"First violations by kind of danger. {told}" if told else ""
 
 
 def _seeds(seeds: Sequence[int]) -> str:

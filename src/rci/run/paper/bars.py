@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from rci.reporting.paper_contents import (
     CAREFUL_DRIVER,
+    CAREFUL_DRIVER_NOTE,
     MATCHED_SHARE,
     Bar,
     Estimate,
@@ -18,7 +19,7 @@ from rci.reporting.paper_contents import (
     matched_at,
 )
 from rci.reporting.summary import number, percent
-from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow
+from rci.run.paper.policy_rows import REPORTED_LOGS, REWARD_ONLY, PolicyRow
 
 METHOD = "rci"
 MET, MISSED, OPEN = "met", "missed", "not yet measured"
@@ -34,11 +35,11 @@ Claim = tuple[str, str]  # a verdict and the numbers behind it
 
 
 def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> tuple[Bar, ...]:
-    """Every promise, in a fixed order."""
+    """Every promise, in a fixed order, by the logs that are reported on alone."""
     by_name = {experiment.name: experiment for experiment in experiments}
 
-    def outcomes(name: str) -> tuple[Outcome, ...]:
-        return by_name[name].outcomes if name in by_name else ()
+    def outcomes(name: str) -> list[Outcome]:
+        return _reported(by_name[name].outcomes) if name in by_name else []
 
     bars = []
     for task in TASKS:
@@ -83,7 +84,7 @@ def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> 
         ),
     ]
     for task in TASKS:
-        known = by_name["frontier"].frontiers if "frontier" in by_name else ()
+        known = _reported(by_name["frontier"].frontiers) if "frontier" in by_name else []
         frontiers = in_one_setting([f for f in known if f.setting.task == task])
         bars.append(
             _bar(
@@ -93,7 +94,7 @@ def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> 
                 [_lower_at_matched_return(frontiers, rival) for rival in MATCHED_RIVALS],
             )
         )
-    return (*bars, _careful_driver(rows))
+    return (*bars, _careful_driver([row for row in rows if row.logs_seed == REPORTED_LOGS]))
 
 
 def verdict(claims: Iterable[Claim]) -> str:
@@ -106,6 +107,10 @@ def in_one_setting(found: Sequence[Measured]) -> dict[str, Measured]:
     """What was found of each method in one and the same setting: of those with rci the last, with the most updates."""
     own = [one.setting for one in found if one.method == METHOD]
     return {one.method: one for one in found if one.setting == own[-1]} if own else {}
+
+
+def _reported(found: Sequence[Measured]) -> list[Measured]:
+    return [one for one in found if one.setting.logs_seed == REPORTED_LOGS]
 
 
 def interval_of(value: Estimate) -> tuple[float, float] | None:
@@ -169,6 +174,13 @@ def _lower_at_matched_return(frontiers: dict[str, Frontier], rival: str) -> Clai
         f"{_with_interval(ours)} against {_with_interval(theirs)} of {rival} at a return of {number(ours.target)}, "
         f"{_seeds(ours.violation.values, theirs.violation.values)}"
     )
+    short = [
+        f"{name} reaches it with {found.seeds} of {len(frontiers[name].seeds)} seeds"
+        for name, found in ((METHOD, ours), (rival, theirs))
+        if found.seeds < len(frontiers[name].seeds)
+    ]
+    if short:  # the seeds that fail may be the very ones that would violate
+        return OPEN, f"{told}: {OPEN}, as {' and '.join(short)}"
     first, second = interval_of(ours.violation), interval_of(theirs.violation)
     if first is None or second is None:
         return OPEN, f"{told}: one seed has no interval"
@@ -197,7 +209,8 @@ def _careful_driver(rows: Sequence[PolicyRow]) -> Bar:
         )
     return _bar(
         "highway: the careful driver",
-        f"the best policy is at or beyond the careful scripted driver ({percent(limit)} at a return of {target:g})",
+        f"the best policy is at or beyond the careful scripted driver ({percent(limit)} at a return of {target:g}; "
+        f"{CAREFUL_DRIVER_NOTE})",
         [claim],
     )
 

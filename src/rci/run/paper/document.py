@@ -60,7 +60,7 @@ def results_document(rows: Sequence[Row]) -> str:
 
 def _facts(summary: PaperSummary) -> str:
     counts = ", ".join(f"{one.name} {len(one.seeds)}" for one in summary.experiments if one.rows)
-    lines = [duration(summary), *(f"Versions: {line}." for line in summary.versions)]
+    lines = [_wrapped(duration(summary)), *(f"Versions: {line}." for line in summary.versions)]
     if counts:
         lines.append(_wrapped(f"Seeds: {counts}."))
     return "\n".join(lines) + "\n"

@@ -18,11 +18,12 @@ from rci.evaluation.frontier import (
 )
 from rci.reporting.paper_contents import Frontier, Matched, Policy, Reached, Setting
 from rci.run.paper.outcomes import by_seed, estimate
-from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow
+from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy
 
 SHARES = (0.25, 0.5, 0.75)  # of the way from the lowest return to that of reward-only
 REFERENCE_LEARNER = "bcq-lagrangian"
 CURVE_POINTS = 41
+Recording = tuple[str, str, int]  # task, dataset, seed of the logs
 
 
 class Returns(NamedTuple):
@@ -36,21 +37,26 @@ class Returns(NamedTuple):
         return self.low + share * (self.high - self.low)
 
 
-def compared_returns(rows: Sequence[PolicyRow]) -> dict[tuple[str, str], Returns]:
-    """For each task and dataset, the range of returns in which methods are compared, in all experiments alike.
+def recording(setting: Setting) -> Recording:
+    """What was recorded in a setting, whoever labelled it."""
+    return setting.task, setting.dataset, setting.logs_seed
+
+
+def compared_returns(rows: Sequence[PolicyRow]) -> dict[Recording, Returns]:
+    """For each recording, the range of returns in which methods are compared, in all experiments alike.
 
     It comes from selection episodes in the setting with clean labels and the usual learner that has the most rows,
     reward-only among them. Without reward-only there is no range.
     """
     groups: dict[Setting, list[PolicyRow]] = {}
-    for row in rows:
+    for row in one_row_per_policy(rows):
         if row.noise == "clean" and row.learner == REFERENCE_LEARNER:
             groups.setdefault(row.setting, []).append(row)
-    best: dict[tuple[str, str], list[PolicyRow]] = {}
+    best: dict[Recording, list[PolicyRow]] = {}
     for setting, own in sorted(groups.items()):
-        known = best.get((setting.task, setting.dataset), [])
+        known = best.get(recording(setting), [])
         if any(row.method == REWARD_ONLY for row in own) and len(own) >= len(known):
-            best[setting.task, setting.dataset] = own
+            best[recording(setting)] = own
     return {name: _range(own) for name, own in best.items()}
 
 
@@ -103,9 +109,7 @@ def with_reward_only(rows: Sequence[PolicyRow], reward_only: Iterable[PolicyRow]
     Reward-only does not look at labels, so one from another experiment on the same data will do, whatever the noise.
     """
     like = _apart_from_labels(rows[0])
-    extra = {row.key: row for row in reward_only if _apart_from_labels(row) == like}
-    own = {row.key for row in rows}
-    return [*rows, *(row for key, row in extra.items() if key not in own)]
+    return one_row_per_policy([*rows, *(row for row in reward_only if _apart_from_labels(row) == like)])
 
 
 def matched(sets: Sequence[Sequence[PolicyRow]], share: float, target: float) -> Matched:
@@ -150,7 +154,7 @@ def _curve(sets: Sequence[Sequence[PolicyRow]]) -> tuple[tuple[float, float], ..
 
 
 def _apart_from_labels(row: PolicyRow) -> tuple[object, ...]:
-    return row.task, row.dataset, row.learner, row.labelled, row.updates, row.seed
+    return *recording(row.setting), row.learner, row.labelled, row.updates, row.seed
 
 
 def _selection(rows: Sequence[PolicyRow]) -> Points:

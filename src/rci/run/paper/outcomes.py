@@ -76,7 +76,7 @@ def outcome(setting: Setting, method: str, rows_of: dict[str, list[PolicyRow]]) 
         violation=estimate([row.violation_rate for row in chosen]),
         low=low,
         high=high,
-        return_norm=estimate([row.return_norm for row in chosen]),
+        return_norm=_normalised(chosen),
         mean_return=estimate([row.mean_return for row in chosen]),
         until_stop=estimate([row.mean_return_until_stop for row in chosen]),
         against=_welch([row.mean_return for row in chosen], [row.mean_return for row in reference]),
@@ -96,6 +96,11 @@ def selected_policies(rows: Iterable[PolicyRow]) -> list[PolicyRow]:
     return [row for row in chosen if row is not None]
 
 
+def _normalised(chosen: Sequence[PolicyRow]) -> Estimate | None:
+    known = [row.return_norm for row in chosen if row.return_norm is not None]
+    return estimate(known) if len(known) == len(chosen) else None
+
+
 def _welch(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None:
     if not reference:
         return None
@@ -112,7 +117,7 @@ def _ratio(own: Sequence[PolicyRow], name: str, others: Sequence[PolicyRow]) -> 
 
 
 def _channels(chosen: Sequence[PolicyRow]) -> tuple[tuple[str, Estimate], ...]:
-    """The violation rate of each kind of danger, over the seeds that tell it."""
+    """How often each kind of danger was the first violation of an episode, over the seeds that tell it."""
     names = dict.fromkeys(name for row in chosen for name in row.channel_violation_rate)
     return tuple(
         (name, estimate([rates[name] for row in chosen if name in (rates := row.channel_violation_rate)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -13,6 +13,7 @@ from rci.reporting.paper_contents import Setting
 from rci.run.rows import Row
 
 REWARD_ONLY = "reward-only"
+REPORTED_LOGS = 0  # seed of the logs that are reported on; settings were chosen on others
 BUDGET = re.compile(r"inf|P\d+(\.\d+)?|\d*\.?\d+|[\w-]+=.+")  # none, percentile, share, one for each channel
 
 
@@ -36,7 +37,7 @@ class PolicyRow:
     violation_rate: float
     mean_return: float
     mean_return_until_stop: float
-    return_norm: float
+    return_norm: float | None  # None where all returns of the task are the same
     selection_episodes: int
     selection_violation_rate: float
     selection_return: float
@@ -47,11 +48,14 @@ class PolicyRow:
     versions: str
     key: str
     channel_violation_rate: dict[str, float] = field(default_factory=dict)
+    logs_seed: int = REPORTED_LOGS
 
     @property
     def setting(self) -> Setting:
         """Where it was measured; rows of one setting can be compared."""
-        return Setting(self.task, self.dataset, self.noise, self.learner, self.labelled, self.updates)
+        return Setting(
+            self.task, self.dataset, self.noise, self.learner, self.labelled, self.updates, self.logs_seed
+        )
 
     @property
     def violations(self) -> int:
@@ -64,11 +68,12 @@ class PolicyRow:
         return (self.experiment, *self.setting, self.method, self.seed, self.budget, self.policy)
 
 
-NAMES = [entry.name for entry in fields(PolicyRow) if entry.name != "channel_violation_rate"]
+MAY_BE_MISSING = {"channel_violation_rate", "logs_seed"}
+NAMES = [entry.name for entry in fields(PolicyRow) if entry.name not in MAY_BE_MISSING]
 TEXT = {"experiment", "task", "dataset", "noise", "method", "learner", "budget", "versions", "key"}
 COUNTS = {"seed", "policy", "labelled", "updates", "episodes", "selection_episodes"}
 SHARES = {"violation_rate", "selection_violation_rate"}
-OPTIONAL = {"predicted_cost", "predicted_return", "multiplier"}
+OPTIONAL = {"return_norm", "predicted_cost", "predicted_return", "multiplier"}
 
 
 def policy_rows(rows: Sequence[Row]) -> list[PolicyRow]:
@@ -99,7 +104,7 @@ def _parsed(row: Row, place: int) -> PolicyRow:
             if not isinstance(value, bool):
                 raise wrong(name, "true or false")
         elif name in COUNTS:
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            if not _is_count(value):
                 raise wrong(name, "a whole number")
         elif not (value is None and name in OPTIONAL):
             if not _is_number(value):
@@ -116,7 +121,24 @@ def _parsed(row: Row, place: int) -> PolicyRow:
         _is_number(value) and 0.0 <= value <= 1.0 for value in channels.values()
     ):
         raise wrong("channel_violation_rate", "a share from 0 to 1 for each channel")
-    return PolicyRow(**{name: row[name] for name in NAMES}, channel_violation_rate=dict(channels))
+    logs_seed = row.get("logs_seed", REPORTED_LOGS)
+    if not _is_count(logs_seed):
+        raise wrong("logs_seed", "a whole number")
+    return PolicyRow(
+        **{name: row[name] for name in NAMES}, channel_violation_rate=dict(channels), logs_seed=logs_seed
+    )
+
+
+def one_row_per_policy(rows: Iterable[PolicyRow]) -> list[PolicyRow]:
+    """The first row of each policy, since one policy may serve several experiments."""
+    first: dict[str, PolicyRow] = {}
+    for row in rows:
+        first.setdefault(row.key, row)
+    return list(first.values())
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_number(value: object) -> bool:

@@ -24,8 +24,7 @@ from rci.reporting.paper_samples import redistribution_samples
 from rci.reporting.paper_trajectories import budget_trajectories
 from rci.reporting.summary import tightness
 from rci.run.comparison import results_of
-from rci.run.pipeline import entries
-from rci.run.summary import policy_critic_maps, policy_field_map, read_config
+from rci.run.summary import policy_critic_maps, policy_field_map
 
 HIGHWAY, FETCH = "highway", "fetch-reach"
 MAIN = "rci"  # the method that the paper is about
@@ -105,21 +104,6 @@ def sample_pictures(places: Places) -> Samples:
         except RciError as error:
             missing.append(Missing(name, str(error)))
     return Samples(pictures, missing)
-
-
-def run_places(out: Path) -> TaskPlaces:
-    """The artefacts of a finished `rci run`, of its first seed."""
-    config, _ = read_config(out)
-    first = [entry for entry in entries(config) if entry.seed == 0]
-    named = {(entry.method, str(entry.budget)): entry.name for entry in first}
-    costs = {entry.method: out / "costs" / f"{entry.method}-seed0" for entry in first}
-    return TaskPlaces(
-        episodes=out / "episodes",
-        labels=out / "labels",
-        costs={method: path for method, path in costs.items() if path.is_dir()},  # reward-only has none
-        policies={key: out / "policies" / name for key, name in named.items()},
-        rollouts={key: out / "rollouts" / name for key, name in named.items()},
-    )
 
 
 def render_workbench() -> Array:

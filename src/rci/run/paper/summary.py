@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rci.reporting.palette import looks
+from rci.reporting.palette import family_looks
 from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import QUESTIONS, answer_of
 from rci.run.paper.bars import check_bars
-from rci.run.paper.frontiers import compared_returns, method_frontier
+from rci.run.paper.frontiers import compared_returns, method_frontier, recording
 from rci.run.paper.outcomes import outcome
-from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, policy_rows
+from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
 from rci.run.rows import Row
 
 SHOWS = {"frontier": "calibration", "when-it-pays": "label-efficiency"}
@@ -19,6 +19,7 @@ SHOWS = {"frontier": "calibration", "when-it-pays": "label-efficiency"}
 def paper_summary(rows: Sequence[Row]) -> PaperSummary:
     """Everything that these rows say, however many of them there are yet."""
     every_row = policy_rows(rows)
+    policies = one_row_per_policy(every_row)
     names = [*QUESTIONS, *sorted({row.experiment for row in every_row} - set(QUESTIONS))]
     returns = compared_returns(every_row)
     unlimited = [row for row in every_row if row.method == REWARD_ONLY]
@@ -30,7 +31,7 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
             by_method = _by_method([row for row in own if row.setting == setting])
             found = (outcome(setting, method, by_method) for method in by_method)
             outcomes += [one for one in found if one is not None]
-            asked = returns.get((setting.task, setting.dataset))
+            asked = returns.get(recording(setting))
             frontiers += [
                 method_frontier(setting, method, by_method[method], unlimited, asked) for method in by_method
             ]
@@ -38,8 +39,8 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
     return PaperSummary(
         experiments=tuple(experiments),
         bars=check_bars(experiments, every_row),
-        rows=len({row.key for row in every_row}),  # one policy may serve two experiments
-        seconds=sum({row.key: row.seconds for row in every_row}.values()),
+        rows=len(policies),
+        seconds=sum(row.seconds for row in policies),
         versions=tuple(sorted({row.versions for row in every_row})),
     )
 
@@ -51,7 +52,7 @@ def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[Policy
 
 def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
     """The rows of each method, methods in the order in which they are shown."""
-    order = looks({row.method for row in rows})
+    order = family_looks({row.method for row in rows})
     return {method: [row for row in rows if row.method == method] for method in order}
 
 
