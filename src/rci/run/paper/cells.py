@@ -101,10 +101,13 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """Those settings of the task that the learner has, then the learner's own, then those of the method."""
+    from rci.learning import DISCOUNT
     from rci.learning import settings_of as known
 
     names = known(cell.learner)
     own = family_settings(scale.learn, cell.logs.task)
+    if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
+        own["cost_discount"] = own.get("discount", DISCOUNT)
     return {
         "method": cell.learner,
         **{name: value for name, value in own.items() if name in names},
