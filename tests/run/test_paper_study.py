@@ -15,8 +15,8 @@ import pytest
 from rci.data.errors import RciError
 from rci.run.engine import available_cores
 from rci.run.paper.board import Board
-from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, plan
-from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment
+from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, learn_settings, plan
+from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment, Logs
 from rci.run.paper.rows import judged_together, read_study
 from rci.run.paper.scales import SCALES, scale_called
 from rci.run.paper.study import _Clock, chosen, run_study
@@ -114,6 +114,14 @@ def test_the_same_policy_has_the_same_key_in_every_experiment() -> None:
 def test_whatever_makes_another_policy_makes_another_key(change: dict) -> None:
     cell = Cell(POINT, "sparse", "bcq-lagrangian", "0.1", 0, 0, 20)
     assert key_of(cell._replace(**change), TINY) != key_of(cell, TINY)
+
+
+def test_a_percentile_is_held_against_a_critic_that_discounts_alike() -> None:
+    cell = Cell(Logs("fetch-reach"), "sparse", "bcq-lagrangian", "P10", 0, 0, 20)
+    assert learn_settings(cell, FULL)["cost_discount"] == learn_settings(cell, FULL)["discount"] == 0.95
+    assert learn_settings(cell._replace(logs=Logs("highway")), FULL)["cost_discount"] == 0.99
+    assert "cost_discount" not in learn_settings(cell._replace(budget="0.1"), FULL)
+    assert "cost_discount" not in learn_settings(cell._replace(learner="bc-safe"), FULL)
 
 
 def test_lengths_of_training_are_one_training(tmp_path: Path) -> None:

@@ -48,15 +48,10 @@ INGREDIENTS: dict[str, Method] = {
     "sparse, all steps alike": Method({"method": "sparse"}, STEPS_ALIKE),
     "sparse, horizon 10": Method({"method": "sparse"}, SHORT),
     "sparse, cautious": Method({"method": "sparse"}, CAUTIOUS),
-    "sparse, slow": Method({"method": "sparse"}, {"learning_rate": 3e-4}),
     "potential": Method({"method": "potential"}),
     "potential, all steps alike": Method({"method": "potential"}, STEPS_ALIKE),
     "potential, horizon 10": Method({"method": "potential"}, SHORT),
     "potential, advantage": Method({"method": "potential"}, {"cost_discount": 0.0}),
-    "potential, cautious": Method({"method": "potential"}, CAUTIOUS),
-    "potential, slow": Method({"method": "potential"}, {"learning_rate": 3e-4}),
-    "potential, cross-fitted": Method({"method": "potential", "folds": 2}),
-    "potential, never negative": Method({"method": "potential", "sign": "nonnegative"}),
     "whole episodes": Method(LITERAL),
     "whole episodes, horizon 10": Method(LITERAL, SHORT),
     "prefix, prior": Method(PREFIX),
@@ -64,6 +59,11 @@ INGREDIENTS: dict[str, Method] = {
     "hazard": METHODS["hazard"],
     "hazard-literal": METHODS["hazard-literal"],
     "traces": METHODS["traces"],
+    "sparse, slow": Method({"method": "sparse"}, {"learning_rate": 3e-4}),
+    "potential, slow": Method({"method": "potential"}, {"learning_rate": 3e-4}),
+    "potential, cautious": Method({"method": "potential"}, CAUTIOUS),
+    "potential, cross-fitted": Method({"method": "potential", "folds": 2}),
+    "potential, never negative": Method({"method": "potential", "sign": "nonnegative"}),
 }
 METHODS |= INGREDIENTS
 PERCENTILES = ("P10", "P20", "P30", "P40", "P50")
