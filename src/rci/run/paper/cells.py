@@ -53,7 +53,7 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     }  # few episodes are few
     return [
         Cell(logs, method, learner, budget, seed, policy, round(length * scale.updates), experiment.seed)
-        for seed in range(scale.seeds[experiment.seeds])
+        for seed in range(1 if experiment.drawn else scale.seeds[experiment.seeds])
         for logs in alike.values()
         for learner in experiment.learners
         for method in experiment.methods
@@ -173,11 +173,9 @@ class Places:
 
 
 def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
-    """What drawing the policies of the first seed takes: the policies themselves, and a few of their episodes."""
+    """What drawing policies takes: the policies themselves, and a few of their episodes."""
     jobs = []
     for cell in drawn:
-        if cell.seed or cell.policy:
-            continue
         jobs += [job for job in plan([cell], scale, places) if job.stage != "evaluate"]
         test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
         policy, output = places.policy(cell, scale), places.rollouts(cell, scale)

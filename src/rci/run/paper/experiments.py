@@ -149,7 +149,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ),
         Experiment(
             "calibration",
-            (HIGHWAY, FETCH, POINT),
+            (HIGHWAY, FETCH),
             RIVALS,
             PROBABILITIES,
         ),
@@ -223,7 +223,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             (HIGHWAY,),
             ("reward-only", *INGREDIENTS),
             ("0.1", "0.4"),
-            seeds="ablation",
+            seeds="survey",
             seed=7,
         ),
     )

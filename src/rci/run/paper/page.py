@@ -26,11 +26,9 @@ def write_page(
 
 
 def sample_places(drawn: Iterable[Cell], scale: Scale, places: Places) -> SamplePlaces:
-    """Where the policies to be drawn are, and all that they were made from; those of the first seed."""
+    """Where the policies to be drawn are, and all that they were made from."""
     tasks: dict[str, TaskPlaces] = {}
     for cell in drawn:
-        if cell.seed or cell.policy:
-            continue
         before, named = tasks.get(cell.logs.task, TaskPlaces()), (cell.method, cell.budget)
         tasks[cell.logs.task] = TaskPlaces(
             episodes=places.logs(cell.logs, scale, cell.logs_seed) / "episodes",
