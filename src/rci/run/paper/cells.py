@@ -106,13 +106,14 @@ def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
 
     names = known(cell.learner)
     own = family_settings(scale.learn, cell.logs.task)
+    chosen = dict(METHODS[cell.method].learn)
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
-        own["cost_discount"] = own.get("discount", DISCOUNT)
+        chosen["cost_discount"] = own.get("discount", DISCOUNT)
     return {
         "method": cell.learner,
         **{name: value for name, value in own.items() if name in names},
         **scale.pace.get(cell.learner, {}),
-        **{name: value for name, value in METHODS[cell.method].learn.items() if name in names},
+        **{name: value for name, value in chosen.items() if name in names},
         "updates": cell.updates,
     }
 
