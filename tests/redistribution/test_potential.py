@@ -8,6 +8,7 @@ from conftest import ragged
 
 from rci.labeling import label
 from rci.redistribution import redistribute, score
+from rci.redistribution.conserve import difference
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def test_a_step_costs_what_it_adds_to_the_potential(fitted):
         score(costs, episodes), costs.per_episode(), labels.cost, labels.kept_lengths
     ):
         phi = phi[:kept]
-        expected = np.diff(phi, prepend=0.0)  # the empty prefix predicts nothing
+        expected = difference(phi[None], np.ones((1, kept)))[0]  # the empty prefix predicts nothing
         expected[-1] += episodic - phi[-1]
         assert cost == pytest.approx(expected, abs=1e-6)
 

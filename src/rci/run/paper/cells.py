@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.run.jobs import Job, code_digest
-from rci.run.paper.experiments import METHODS, Experiment, Logs, Scale
+from rci.run.paper.experiments import LEARNER, METHODS, Experiment, Logs, Scale
 
 VERSION = 1  # of the study; to be raised when something outside of the list changes what its policies are
 STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
@@ -106,7 +106,7 @@ def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
 
     names = known(cell.learner)
     own = family_settings(scale.learn, cell.logs.task)
-    chosen = dict(METHODS[cell.method].learn)
+    chosen = dict(METHODS[cell.method].learn) if cell.learner == LEARNER else {}
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
         chosen["cost_discount"] = own.get("discount", DISCOUNT)
     return {

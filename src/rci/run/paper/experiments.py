@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 Table = Mapping[str, Any]
+LEARNER = "bcq-lagrangian"
 
 
 class Method(NamedTuple):
-    """What a method trains on, the settings of its redistributor, and what it changes in the learner."""
+    """What a method trains on, the settings of its redistributor, and what it changes in the default learner."""
 
     redistribute: dict[str, Any]
     learn: Mapping[str, Any] = MappingProxyType({})
@@ -90,7 +91,7 @@ class Experiment:
     logs: tuple[Logs, ...]
     methods: tuple[str, ...]
     budgets: tuple[str, ...]
-    learners: tuple[str, ...] = ("bcq-lagrangian",)
+    learners: tuple[str, ...] = (LEARNER,)
     seeds: Literal["main", "ablation", "survey"] = "main"  # how many there are is a matter of scale
     policies: bool = False  # whether each configuration is trained several times, for one to be selected
     lengths: tuple[float, ...] = (

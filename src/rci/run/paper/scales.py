@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rci.data.errors import unknown_name
-from rci.run.paper.experiments import Scale
+from rci.run.paper.experiments import LEARNER, Scale
 
 # Training of demonstrators and behaviour models, by task.
 PPO: dict[str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ LEARN: dict[str, dict[str, Any]] = {
 # What the default learner needs in short trainings: batches that hold stops, and a multiplier that falls as fast as it
 # rises. Found on logs and tests of another seed (see the experiment "ingredients").
 PACE: dict[str, dict[str, Any]] = {
-    "bcq-lagrangian": {"draws": "episodes", "gap": "relative", "multiplier_rate": 0.002}
+    LEARNER: {"draws": "episodes", "gap": "relative", "multiplier_rate": 0.002}
 }
 
 
