@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from rci.data.errors import RciError
-from rci.run.engine import available_cores
 from rci.run.paper.board import Board
 from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, learn_settings, plan
 from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment, Logs
@@ -33,7 +32,7 @@ TINY = replace(
     behaviour={"point": {"hidden": 8, "updates": 10, "proposals": 5}},
     learn={"point": {"hidden": 8, "batch_size": 8, "candidates": 2, "test_candidates": 2}},
 )
-SMALL = Experiment("small", (POINT,), ("reward-only", "sparse"), ("0.1",), lengths=(0.5, 1.0))
+SMALL = Experiment("small", (POINT,), ("sparse",), ("0.1",), lengths=(0.5, 1.0))
 
 
 # What is asked for
@@ -126,13 +125,11 @@ def test_a_percentile_is_held_against_a_critic_that_discounts_alike() -> None:
 
 def test_lengths_of_training_are_one_training(tmp_path: Path) -> None:
     jobs = plan(cells(SMALL, TINY), TINY, Places(tmp_path))
-    trails = {job.trail for job in jobs if job.stage == "learn"}
-    assert len(trails) == 2
-    for trail in trails:
-        short, long = (job for job in jobs if job.stage == "learn" and job.trail == trail)
-        assert (short.settings["updates"], long.settings["updates"]) == (10, 20)
-        assert short.name in long.needs
-        assert short.seed == long.seed
+    short, long = (job for job in jobs if job.stage == "learn")
+    assert short.trail == long.trail is not None
+    assert (short.settings["updates"], long.settings["updates"]) == (10, 20)
+    assert short.name in long.needs
+    assert short.seed == long.seed
 
 
 def test_mistakes_are_refused() -> None:
@@ -291,24 +288,18 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
         time.sleep(0.05)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    assert 1 <= len(read_study(rows)) < 4
+    assert len(read_study(rows)) == 1
     told: list[tuple] = []
     found = run_study([SMALL], TINY, out, rows, 1, quiet, lambda *word: told.append(word))
-    assert [(r["method"], r["updates"]) for r in found] == [
-        ("reward-only", 10),
-        ("sparse", 10),
-        ("reward-only", 20),
-        ("sparse", 20),
-    ]
-    assert told[0][0] >= 1
-    assert told[-1] == (4, 4, 0.0)
+    assert [(r["method"], r["updates"]) for r in found] == [("sparse", 10), ("sparse", 20)]
+    assert [word[:2] for word in told] == [(1, 2), (2, 2)]
+    assert told[-1] == (2, 2, 0.0)
     assert not list(out.rglob("trails/*/*"))
     # From the numbers alone, on another machine, with one of them lost, which another experiment asks for too.
-    kept = [r for r in read_study(rows) if (r["method"], r["updates"]) != ("sparse", 20)]
-    rows.write_text(json.dumps(kept))
+    rows.write_text(json.dumps([r for r in read_study(rows) if r["updates"] == 10]))
     shutil.rmtree(out)
     both = [SMALL, replace(SMALL, name="other", lengths=(1.0,))]
-    again = run_study(both, TINY, tmp_path / "elsewhere", rows, min(2, len(available_cores())), quiet)
+    again = run_study(both, TINY, tmp_path / "elsewhere", rows, 1, quiet)
     assert without_time([r for r in again if r["experiment"] == "small"]) == without_time(found)
-    assert len(again) == 6
+    assert len(again) == 3
     assert len(list((tmp_path / "elsewhere").rglob("policies/*/manifest.json"))) == 1
