@@ -42,7 +42,7 @@ from rci.data.errors import RciError
 from rci.data.options import require_positive
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
-from rci.learning.dataset import Dataset
+from rci.learning.dataset import Dataset, first_steps
 from rci.learning.losses import Number, weighted_squared_error
 from rci.nets.attention import Transformer
 from rci.nets.dense import Mlp, Normaliser, PairMlp, normaliser, rows_of
@@ -211,9 +211,7 @@ def make(config: Config) -> Learner:
         row, valid = window_rows(start, data.step, config.context)
         signal = jnp.concatenate([data.reward[:, None], data.cost], axis=-1)
         to_go = jnp.concatenate([data.reward_to_go[:, None], data.cost_to_go], axis=-1)
-        first = data.initial - jnp.arange(
-            len(data.initial)
-        )  # an episode has one observation more than transitions
+        first = first_steps(data)
         inner = (data.step[row] > 0)[..., None]
         return Batch(
             obs=data.obs[data.row[row]],

@@ -135,6 +135,11 @@ def to_device(
     )
 
 
+def first_steps(data: Dataset) -> jax.Array:
+    """The first transition of every episode, [N]: each episode before it has one observation more than transitions."""
+    return data.initial - jnp.arange(len(data.initial))
+
+
 def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "episodes"]) -> jax.Array:
     """Indices of transitions, [count]: all steps alike, or all episodes alike and then the steps of each.
 
@@ -144,9 +149,7 @@ def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "epis
     if what == "steps":
         return jax.random.randint(key, (count,), 0, len(data.row))
     episode_key, step_key = jax.random.split(key)
-    first = data.initial - jnp.arange(
-        len(data.initial)
-    )  # each episode before has one observation more than steps
+    first = first_steps(data)
     length = jnp.diff(first, append=len(data.row))
     episode = jax.random.randint(episode_key, (count,), 0, len(first))
     return first[episode] + jax.random.randint(step_key, (count,), 0, length[episode])

@@ -58,12 +58,14 @@ def learned(
     loss: Callable[[jax.Array, Any, Sequences], jax.Array],
     score: Callable[[Any, Any, Any], jax.Array],
     scores: Literal["prefix", "step"],
+    ahead: int = 0,
     **promises: Any,
 ) -> Redistributor:
     """A redistributor from a network and its loss.
 
     build(key, data) -> network;  loss(key, network, batch) -> number;  score(network, obs, action) -> [B, T]
-    The traced settings of the method must have a `learning_rate`. `promises` are further fields of Redistributor.
+    The traced settings of the method must have a `learning_rate`. `ahead`: which observation is scored with
+    each action, see `predict_with`. `promises` are further fields of Redistributor.
     """
 
     def init(key: jax.Array, data: Sequences) -> State:
@@ -81,7 +83,7 @@ def learned(
         update=update,
         # The same draws each time, so that epochs can be compared.
         held_out_loss=lambda state, batch: loss(jax.random.key(0), state.network, batch),
-        predict=predict_with(lambda state, obs, action: score(state.network, obs, action)),
+        predict=predict_with(lambda state, obs, action: score(state.network, obs, action), ahead),
         scores=scores,
         **promises,
     )

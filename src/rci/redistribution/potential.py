@@ -31,7 +31,7 @@ import jax.numpy as jnp
 from rci.data.batch import Sequences
 from rci.data.options import require_positive
 from rci.nets.dense import Mlp, Normaliser
-from rci.redistribution.base import Redistributor, predict_with
+from rci.redistribution.base import Redistributor
 from rci.redistribution.episode_losses import prefix_loss
 from rci.redistribution.learned import learned, statistics
 
@@ -72,5 +72,4 @@ def make(config: Config) -> Redistributor:
     def loss(key: jax.Array, network: Network, batch: Sequences) -> jax.Array:
         return prefix_loss(network(batch.obs), batch.mask, batch.cost)
 
-    fitted = learned(build, loss, lambda network, obs, action: network(obs), scores="prefix")
-    return fitted._replace(predict=predict_with(lambda state, obs, action: state.network(obs), ahead=1))
+    return learned(build, loss, lambda network, obs, action: network(obs), scores="prefix", ahead=1)

@@ -144,12 +144,9 @@ class Places:
     def logs(self, logs: Logs, scale: Scale, seed: int) -> Path:
         return self.out / f"{logs.task}-{logs.recipe}-{logs.episodes(scale)}-seed{seed}"
 
-    def labelled(self, logs: Logs, scale: Scale, seed: int) -> Path:
-        return self.logs(logs, scale, seed) / logs.noise
-
     def of(self, cell: Cell, scale: Scale) -> Path:
         """What depends on the stops: labels, behaviour model, costs, policies and scores."""
-        return self.labelled(cell.logs, scale, cell.logs_seed)
+        return self.logs(cell.logs, scale, cell.logs_seed) / cell.logs.noise
 
     def policy(self, cell: Cell, scale: Scale) -> Path:
         return self.of(cell, scale) / "policies" / cell.name
@@ -208,9 +205,12 @@ def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable
     return list(jobs.values())
 
 
-def evaluate_job_name(cell: Cell, scale: Scale, places: Places) -> str:
-    """The name of the job after which the numbers of a policy are complete."""
-    return _name("evaluation", places.scores(cell, scale, "evaluation"), places)
+def own_jobs(cell: Cell, scale: Scale, places: Places) -> tuple[str, str, str]:
+    """The names of the jobs that are a policy's own: training and both tests, the last one last."""
+    selection, evaluation = (
+        _name(purpose, places.scores(cell, scale, purpose), places) for purpose in ("selection", "evaluation")
+    )
+    return _name("learn", places.policy(cell, scale), places), selection, evaluation
 
 
 def _seed(cell: Cell) -> int:

@@ -16,8 +16,8 @@ from rci.run.paper.cells import (
     Places,
     cells,
     check_settings,
-    evaluate_job_name,
     key_of,
+    own_jobs,
     plan,
     plan_drawn,
 )
@@ -69,14 +69,14 @@ def run_study(
         jobs = {job.name: job for job in plan(missing, scale, places, keys)}
         for job in plan_drawn(drawn, scale, places):
             jobs.setdefault(job.name, job)
-        finished = {evaluate_job_name(cell, scale, places): cell for cell in missing}
+        finished = {own_jobs(cell, scale, places)[-1]: cell for cell in missing}
         took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
 
         def note(job: Job, share: float, seconds: float | None) -> None:
             report(job, share, seconds)
             if share == 1.0 and job.name in finished:
                 cell = finished[job.name]
-                spent = _seconds_of(job.name, took)
+                spent = sum(took.get(name, 0.0) for name in own_jobs(cell, scale, places))
                 board.add(numbers_of(cell, scale, places, keys[cell], round(spent, 1)))
                 clock.done(cell, spent)
                 tell(*clock.told())
@@ -97,16 +97,6 @@ def _ranks(
         for cell in wanted.get(experiment.name, ()):
             ranks[cell] = min(order.index(experiment.seeds), ranks.get(cell, len(order)))
     return ranks
-
-
-def _seconds_of(evaluation: str, took: dict[str, float]) -> float:
-    """What a policy took: training and both tests. The names of its jobs differ in their stage alone."""
-    place = evaluation.removeprefix("evaluation ")
-    folder, name = place.rsplit("/evaluation/", 1)
-    return sum(
-        took.get(job, 0.0)
-        for job in (evaluation, f"selection {folder}/selection/{name}", f"learn {folder}/policies/{name}")
-    )
 
 
 class _Clock:
