@@ -126,7 +126,10 @@ print(read_journal(path))
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no limits on files here")
 def test_without_room_nothing_is_half_written_and_work_goes_on_when_there_is_some(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path / "journal.jsonl")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", FULL, str(tmp_path / "journal.jsonl")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "was not saved" in done.stdout
     assert "[{'number': 0}, {'number': 2}]" in done.stdout

@@ -45,8 +45,13 @@ def _annotator(desk: Desk, name: str, delay: Delay | None) -> dict[str, Any]:
         "labels_per_hour": 3600.0 / mean if mean else None,
         "hours_left": (total - done) * mean / 3600.0 if mean is not None else None,
         "gold": _gold(answers, desk.session.gold),
-        "delay": None if delay is None else asdict(delay),
+        "delay": None if delay is None else _delay(delay),
     }
+
+
+def _delay(delay: Delay) -> dict[str, Any]:
+    told = asdict(delay)
+    return {"from": told.pop("source"), **told}
 
 
 def _gold(answers: Sequence[Answer], gold: dict[int, int]) -> dict[str, int] | None:

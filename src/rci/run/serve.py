@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
+from rci.data.cache import cache_folder
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
 from rci.data.types import Episodes, StepCosts
+from rci.labeling.answers import UNSURE
 from rci.labeling.desk import Desk
+from rci.labeling.exchange import read_answers
 from rci.labeling.queue import Order, make_queue
-from rci.labeling.rules import read_gold, rule_labels
+from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit, make_app
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
 from rci.labeling.server.pictures import open_pictures
@@ -56,29 +59,41 @@ def serve(request: Request, say: Callable[[str], None]) -> None:
             f"Warning: {request.host} can be reached from the network. Links and labels travel unencrypted; whoever "
             "has a link can label. Use it on a network you trust, or through an SSH tunnel to 127.0.0.1."
         )
+    for name in request.annotators:
+        if request.annotators.count(name) > 1:
+            raise RciError(f"the annotator {check_name(name)!r} is named twice.")
+        check_name(name)
     episodes = read(request.episodes, "episodes")
     exhibit = make_exhibit(request, episodes)
-    gold = None if request.gold is None else read_gold(request.gold, episodes.lengths)
-    session = open_session(request.folder, episodes, request.rate or _rate(exhibit.task))
+    gold = None if request.gold is None else known_stops(request.gold, episodes)
+    uncertainty = uncertainties(request, episodes, say) if request.order == "uncertain" else None
+    order = Order(request.order, request.seed, (), request.repeats, uncertainty)
+    listening = open_socket(request.host, request.port)
+    try:
+        session = open_session(request.folder, episodes, request.rate or _rate(exhibit.task))
+    except RciError:
+        listening.close()
+        raise
     try:
         if gold is not None:
             session.set_gold(gold)
         annotators = request.annotators or tuple(session.standing) or ("annotator",)
         tokens, secret = session.tokens(annotators, request.new_links)
-        uncertainty = None
-        if request.order == "uncertain":
-            uncertainty = uncertainties(request, episodes, say)
-        order = Order(request.order, request.seed, tuple(session.gold), request.repeats, uncertainty)
-        desk = Desk(session, make_queue(order, len(episodes)), list(annotators), secret, request.votes)
-        listening = open_socket(request.host, request.port)
+        queue = make_queue(replace(order, gold=tuple(session.gold)), len(episodes))
+        desk = Desk(session, queue, list(annotators), secret, request.votes)
         own = links(listening, request.host, tokens)
         app = make_app(desk, exhibit, tokens, known_names(request.host))
         run_server(app, listening, lambda: _announce(own, desk, request, say))
-        say(
-            f"{sum(len(s.answers()) for s in session.standing.values())} labels are saved in {request.folder}."
-        )
+        say(f"{len(session.answers())} labels are saved in {request.folder}.")
     finally:
+        listening.close()
         session.close()
+
+
+def known_stops(path: Path, episodes: Episodes) -> dict[int, int]:
+    """The stop index of each episode that a file names, -1 where it is safe."""
+    answers = read_answers(path, episodes.lengths, "gold")
+    return {answer.episode: answer.stop_index for answer in answers if answer.verdict != UNSURE}
 
 
 def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
@@ -102,13 +117,13 @@ def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
 
 
 def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Array:
-    """How uncertain a fitted redistributor is of each episode; computed once and kept beside the answers."""
+    """How uncertain a fitted redistributor is of each episode; computed once, so that the next start is quick."""
     if request.costs is None:
         raise RciError(
             "the order 'uncertain' asks a fitted redistributor: name its step costs with --costs (rci redistribute)."
         )
     parents = f"{read_manifest(request.costs)['hash'][:16]}-{episodes.hash[:16]}"
-    kept = request.folder / f"uncertainty-{parents}.npy"
+    kept = cache_folder() / "uncertainty" / f"{parents}.npy"
     if not kept.is_file():
         say("Asking the redistributor how sure it is of each episode ...")
         from rci.run.engine import prepare_process
@@ -116,6 +131,7 @@ def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], Non
         prepare_process()  # one core, before anything imports JAX
         from rci.redistribution import uncertainty
 
+        kept.parent.mkdir(parents=True, exist_ok=True)
         buffer = BytesIO()
         np.save(buffer, uncertainty(read(request.costs, "costs"), episodes), allow_pickle=False)
         write_file(kept, buffer.getvalue())
