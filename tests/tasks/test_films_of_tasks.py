@@ -205,7 +205,7 @@ def test_fifty_cars_at_once() -> None:
     apart = np.diff(cars[:, :, [ALONG, ACROSS]], axis=0) - 0.2 * (
         cars[:-1, :, [VX, VY]] - cars[:-1, :1, [VX, VY]] * [1, 0]
     )
-    assert np.abs(apart).max() < 0.7  # m: some brake hard at first
+    assert np.quantile(np.abs(apart), 0.98) < 0.35  # m: now and then somebody turns into another lane
 
 
 # Paths
