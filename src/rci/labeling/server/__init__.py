@@ -1,0 +1,1 @@
+"""The web labeler: people watch recorded episodes in a browser and press STOP."""
