@@ -8,7 +8,7 @@ import struct
 import hypothesis.extra.numpy as shapes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
@@ -36,6 +36,7 @@ ARRAYS = st.dictionaries(
 )
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(kind=st.sampled_from(KINDS), facts=FACTS, arrays=ARRAYS)
 def test_what_is_sent_arrives(kind: str, facts: dict, arrays: dict) -> None:
     data = film_bytes(Film(kind, facts, arrays))

@@ -47,8 +47,10 @@ def pixels_of(data: bytes) -> np.ndarray:
         return next(container.decode(video=0)).to_ndarray(format="rgb24")
 
 
-def write_video(path: Path, frames: list[np.ndarray], codec: str = "libx264", turn: int = 0) -> None:
-    with av.open(str(path), "w") as container:
+def write_video(
+    path: Path, frames: list[np.ndarray], codec: str = "libx264", turn: int = 0, **options: str
+) -> None:
+    with av.open(str(path), "w", options=options) as container:
         stream = container.add_stream(codec, rate=30)
         stream.height, stream.width = frames[0].shape[:2]
         stream.pix_fmt, stream.bit_rate = "yuv420p", 4_000_000
@@ -345,6 +347,15 @@ def test_a_broken_video_is_named(damage, tmp_path: Path) -> None:
     for _ in range(2):  # the second time as well: nothing half-read was kept
         with pytest.raises(RciError, match=r"0\.mp4 (cannot be read as a video|has no video in it)"):
             pictures.picture(0, 0)
+
+
+def test_a_picture_that_is_cut_off_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "0.mp4"
+    noise = np.random.default_rng(0).integers(0, 256, (10, 32, 48, 3)).astype(np.uint8)
+    write_video(path, list(noise), "mpeg4", movflags="faststart")  # what is where stands at the beginning
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(RciError, match=r"0\.mp4 is damaged at picture 9"):
+        open_pictures(tmp_path, np.array([9])).count(0)
 
 
 def test_sound_alone_is_no_video(tmp_path: Path) -> None:
