@@ -73,7 +73,7 @@ def consensus(
             stops.setdefault(answer.episode, []).append(shift(answer))
     stop_index = np.full(episodes, UNRESOLVED, np.int64)
     stop_index[(count[SAFE] >= needed) & (count[SAFE] > count[STOP])] = -1
-    for episode in np.flatnonzero((count[STOP] >= needed) & (count[STOP] > count[SAFE])):
+    for episode in np.flatnonzero((count[STOP] >= needed) & (count[STOP] > count[SAFE])).tolist():
         stop_index[episode] = lower_median(stops[episode])
     return Consensus(stop_index, count[STOP], count[SAFE], count[UNSURE])
 

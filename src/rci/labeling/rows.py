@@ -32,7 +32,7 @@ def read_rows(path: Path, what: str, if_empty: str) -> list[tuple[int, dict[str,
         try:
             return [(reader.line_num, row) for row in reader]
         except csv.Error as error:
-            raise RciError(f"{path}, line {reader.line_num} is not CSV: {error}.") from None
+            raise RciError(f"{path} is not CSV after line {reader.line_num}: {error}.") from None
     if path.suffix != ".jsonl":
         raise RciError(f"{what} are read from .csv or .jsonl files, not from {path.name}.")
     rows = []
