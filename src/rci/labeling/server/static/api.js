@@ -34,13 +34,15 @@ async function request(path, options, read) {
 async function complaint(response) {
   let sentence = `The server answered with status ${response.status}.`;
   try {
-    sentence = (await response.json()).error || sentence;
+    sentence = capital((await response.json()).error) || sentence;
   } catch {
     // Not JSON: the status has to do.
   }
   const busy = response.status >= 500 || response.status === 408 || response.status === 429;
   return busy ? new Away(sentence) : new Refused(response.status, sentence);
 }
+
+const capital = (text) => text && text[0].toUpperCase() + text.slice(1);
 
 const asJson = (response) => response.json();
 const asBytes = (response) => response.arrayBuffer();

@@ -17,6 +17,8 @@ let session = null;
 let current = null; // {info, film, pictures, problem}
 let opened = 0; // counts openings, so that late replies know that the desk has moved on
 
+const momentNow = () => stage.player.moment;
+
 // --- opening -------------------------------------------------------------------------------------------------------
 
 function clearDesk(state) {
@@ -72,7 +74,7 @@ function lay(item) {
   showSaid(outbox.waitingAnswer(info.key) ?? info.answer);
   stage.put(item, session.rate);
   if (!item.film) tellNoFilm(item);
-  review.show(info);
+  review.show(info, momentNow);
   page.setState("loading");
   setTimeout(() => here === opened && page.setState("ready"), GUARD);
   whenIdle(() => here === opened && fetchAhead(info));
@@ -84,7 +86,7 @@ function showSaid(said) {
 }
 
 function tellNoFilm({ info, problem }) {
-  page.showMessage(`This recording cannot be shown: ${problem}. You can call it unsure, or go on.`, {
+  page.showMessage(`This recording cannot be shown: ${problem} You can call it unsure, or go on.`, {
     "Unsure": () => answer("unsure"),
     "Next": next,
     "Try again": () => (items.forget(info.key), open(info.key)),
@@ -112,10 +114,9 @@ function waitForServer() {
 
 function fail(error, again) {
   page.setState("error");
-  if (error instanceof Refused && error.status === 403) {
-    page.showMessage(`${error.message} Ask whoever started the server for a new link.`, { "Try again": again });
-  } else if (error instanceof Refused) {
-    page.showMessage(error.message, { "Go to the next unlabelled one": begin, "Try again": again });
+  if (error instanceof Refused) {
+    const ways = again === begin ? {} : { "Go to the next unlabelled one": begin };
+    page.showMessage(error.message, { ...ways, "Try again": again });
   } else {
     page.showMessage(`Something went wrong: ${error.message}.`, { "Try again": again });
     throw error; // for the console: this is a mistake of the page
@@ -234,11 +235,11 @@ export function toggleReview() {
   if (!session?.costs) return;
   const on = review.toggle();
   page.toast(on ? "Review: answers stay on this recording; N goes on." : "Back to labelling.");
-  if (current) review.show(current.info, stage.player.moment);
+  if (current) review.show(current.info, momentNow);
 }
 
 export function toggleReveal() {
   if (!session?.reveal) return;
   review.toggleReveal();
-  if (current) review.show(current.info, stage.player.moment);
+  if (current) review.show(current.info, momentNow);
 }

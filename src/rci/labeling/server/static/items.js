@@ -47,6 +47,6 @@ async function fetchItem(key) {
     const pictures = film.kind === "pictures" ? pictureStore(key, film.facts, info.steps) : null;
     return { info, film, pictures, problem: null };
   } catch (error) {
-    return { info, film: null, pictures: null, problem: error.message };
+    return { info, film: null, pictures: null, problem: `${error.message}.` };
   }
 }

@@ -25,6 +25,8 @@ export const hideStep = () => ($("step").textContent = "");
 export const showSpeed = (speed) => ($("speed").textContent = `${speed}\u00d7`);
 export const showUndoable = (undoable) => ($("undo").disabled = !undoable);
 export const showPressed = (id, pressed) => $(id).setAttribute("aria-pressed", String(pressed));
+export const showKind = (kind) => ($("stage").dataset.kind = kind);
+export const showEnded = (yes) => ($("ended").hidden = !yes);
 export const showBuffering = (yes) => ($("buffering").hidden = !yes);
 
 export function showReadout(text) {

@@ -9,7 +9,11 @@ const SMALLEST = 5; // pixels: a body of unknown size
 export function pathsView(holder, { film }, redraw) {
   const { views, bodies } = film.facts;
   const places = views.map((_, v) => film.arrays[`view${v}`].data);
-  const paper = makeCanvas(holder, () => {
+  const legend = makeLegend(usedLooks(views, bodies));
+  const chart = document.createElement("div");
+  chart.className = "chart";
+  holder.append(legend, chart);
+  const paper = makeCanvas(chart, () => {
     prepare();
     redraw();
   });
@@ -24,7 +28,6 @@ export function pathsView(holder, { film }, redraw) {
     const made = makeSheet(paper);
     sheet = made.sheet;
     panels.forEach((panel, v) => drawPanel(made.pen, panel, views[v], tones));
-    drawLegend(made.pen, usedLooks(views, bodies), tones, paper);
   }
 
   function draw(moment) {
@@ -75,31 +78,38 @@ export function pathsView(holder, { film }, redraw) {
     pen.stroke();
   }
 
-  return { draw, ready: () => true, readout: () => "", remove: paper.remove };
+  function remove() {
+    paper.remove();
+    legend.remove();
+    chart.remove();
+  }
+
+  return { draw, remove, ready: () => true, readout: () => "" };
 }
 
-// Where each view lies on the screen, with the same scale on both of its axes.
+// Where each view lies on the screen: side by side or stacked, whichever leaves more room.
 function layOut(views, width, height) {
-  const sideBySide = width > height * 1.1;
-  const columns = sideBySide ? views.length : 1;
-  const rows = sideBySide ? 1 : views.length;
-  const margin = { left: 58, right: 16, top: 54, bottom: 46 };
-  return views.map((view, v) => {
-    const cellWidth = width / columns;
-    const cellHeight = height / rows;
-    const spanX = view.high[0] - view.low[0];
-    const spanY = view.high[1] - view.low[1];
-    const roomX = Math.max(20, cellWidth - margin.left - margin.right);
-    const roomY = Math.max(20, cellHeight - margin.top - margin.bottom);
-    const scale = Math.min(roomX / spanX, roomY / spanY);
-    const left = (sideBySide ? v * cellWidth : 0) + margin.left + (roomX - spanX * scale) / 2;
-    const top = (sideBySide ? 0 : v * cellHeight) + margin.top + (roomY - spanY * scale) / 2;
-    return {
-      left, top, scale, width: spanX * scale, height: spanY * scale,
-      x: (value) => left + (value - view.low[0]) * scale,
-      y: (value) => top + (view.high[1] - value) * scale, // upwards
-    };
-  });
+  const row = views.map((view, v) => place(view, (v * width) / views.length, 0, width / views.length, height));
+  const column = views.map((view, v) => place(view, 0, (v * height) / views.length, width, height / views.length));
+  const smallest = (panels) => Math.min(...panels.map((panel) => panel.scale));
+  return smallest(row) >= smallest(column) ? row : column;
+}
+
+// One view within a rectangle, with the same scale on both of its axes.
+function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
+  const margin = { left: 56, right: 16, top: 26, bottom: 42 };
+  const spanX = view.high[0] - view.low[0];
+  const spanY = view.high[1] - view.low[1];
+  const roomX = Math.max(20, cellWidth - margin.left - margin.right);
+  const roomY = Math.max(20, cellHeight - margin.top - margin.bottom);
+  const scale = Math.min(roomX / spanX, roomY / spanY);
+  const left = cellLeft + margin.left + (roomX - spanX * scale) / 2;
+  const top = cellTop + margin.top + (roomY - spanY * scale) / 2;
+  return {
+    left, top, scale, width: spanX * scale, height: spanY * scale,
+    x: (value) => left + (value - view.low[0]) * scale,
+    y: (value) => top + (view.high[1] - value) * scale, // upwards
+  };
 }
 
 function drawPanel(pen, panel, view, tones) {
@@ -119,9 +129,9 @@ function drawPanel(pen, panel, view, tones) {
   pen.fillStyle = tones.ink;
   pen.textAlign = "center";
   pen.font = "600 14px system-ui, sans-serif";
-  pen.fillText(view.name, panel.left + panel.width / 2, panel.top - 10);
+  pen.fillText(view.name, panel.left + panel.width / 2, panel.top - 9);
   pen.font = "13px system-ui, sans-serif";
-  pen.fillText(view.x_label, panel.left + panel.width / 2, panel.top + panel.height + 36);
+  pen.fillText(view.x_label, panel.left + panel.width / 2, panel.top + panel.height + 35);
   pen.save();
   pen.translate(panel.left - 42, panel.top + panel.height / 2);
   pen.rotate(-Math.PI / 2);
@@ -154,12 +164,12 @@ function drawGrid(pen, panel, view, tones) {
   pen.lineWidth = 1;
   pen.font = "12px system-ui, sans-serif";
   pen.textAlign = "center";
-  for (const value of ticks(view.low[0], view.high[0], panel.width / 70)) {
+  for (const value of ticks(view.low[0], view.high[0], panel.width / 60)) {
     stroke(pen, panel.x(value), panel.top, panel.x(value), panel.top + panel.height);
     pen.fillText(inWords(value), panel.x(value), panel.top + panel.height + 17);
   }
   pen.textAlign = "right";
-  for (const value of ticks(view.low[1], view.high[1], panel.height / 50)) {
+  for (const value of ticks(view.low[1], view.high[1], panel.height / 45)) {
     stroke(pen, panel.left, panel.y(value), panel.left + panel.width, panel.y(value));
     pen.fillText(inWords(value), panel.left - 7, panel.y(value) + 4);
   }
@@ -195,18 +205,15 @@ function nameOf(look, bodies) {
   return named.length === 1 ? named[0].name : NAMES[look];
 }
 
-function drawLegend(pen, looks, tones, paper) {
-  pen.font = "13px system-ui, sans-serif";
-  pen.textAlign = "left";
-  const widths = looks.map(({ name }) => pen.measureText(name).width + 32);
-  let x = paper.width - widths.reduce((sum, w) => sum + w, 0) - 6;
-  looks.forEach(({ look, name }, i) => {
-    pen.fillStyle = tones[look];
-    pen.beginPath();
-    pen.arc(x + 6, 20, 6, 0, 2 * Math.PI);
-    pen.fill();
-    pen.fillStyle = tones.ink;
-    pen.fillText(name, x + 17, 24.5);
-    x += widths[i];
-  });
+function makeLegend(looks) {
+  const legend = document.createElement("ul");
+  legend.className = "legend";
+  for (const { look, name } of looks) {
+    const line = document.createElement("li");
+    const swatch = document.createElement("i");
+    swatch.className = look;
+    line.append(swatch, name);
+    legend.append(line);
+  }
+  return legend;
 }

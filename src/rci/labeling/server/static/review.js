@@ -7,12 +7,12 @@ import { markRule, showCosts, showUnsafe } from "./strip.js";
 
 let reviewing = false;
 let revealing = false;
-let costs = null;
-let words = { costs: "", truth: "" };
-let asked = 0; // replies to older questions are ignored
+let costs = null; // {found} or {missing: why}, for the item on the desk
+let truth = null;
+let asked = 0; // replies to questions about another item are ignored
 
 export const isOn = () => reviewing;
-export const highest = () => (reviewing && costs?.cost.length ? costs.highest : null);
+export const highest = () => (reviewing && costs?.found?.cost.length ? costs.found.highest : null);
 
 export function toggle() {
   reviewing = !reviewing;
@@ -29,35 +29,29 @@ export function toggleReveal() {
 // Nothing of the item before remains. While labelling, the truth has to be asked for anew for every item.
 export function clear() {
   if (revealing && !reviewing) toggleReveal();
-  forget();
-}
-
-function forget() {
   asked += 1;
   costs = null;
-  words = { costs: "", truth: "" };
+  truth = null;
   showCosts(null, 0);
   showUnsafe(null, 0);
   markRule(null, 0);
   showNote("");
 }
 
-// Fetches and shows what was asked for about this item.
-export async function show(info, moment = 0) {
-  forget();
+// Fetches what was asked for about this item, once, and shows it.
+export async function show(info, momentNow) {
   const question = asked;
-  const [newCosts, truth] = await Promise.all([
-    reviewing ? fetchOr(getCosts, info.key, "costs") : {},
-    revealing ? fetchOr(getTruth, info.key, "truth") : {},
+  const [newCosts, newTruth] = await Promise.all([
+    reviewing ? (costs ?? fetchOr(getCosts, info.key, "costs")) : costs,
+    revealing ? (truth ?? fetchOr(getTruth, info.key, "truth")) : truth,
   ]);
   if (question !== asked) return;
-  costs = newCosts.found ?? null;
-  words.costs = newCosts.missing ?? (costs ? costsInWords(costs) : "");
-  words.truth = truth.missing ?? (truth.found ? truthInWords(truth.found) : "");
-  showCosts(costs, info.steps);
-  showUnsafe(truth.found?.unsafe ?? null, info.steps);
-  markRule(truth.found?.rule ?? null, info.steps);
-  showCostOf(moment);
+  costs = newCosts;
+  truth = newTruth;
+  showCosts((reviewing && costs?.found) || null, info.steps);
+  showUnsafe((revealing && truth?.found?.unsafe) || null, info.steps);
+  markRule(revealing ? (truth?.found?.rule ?? null) : null, info.steps);
+  showCostOf(momentNow());
 }
 
 async function fetchOr(ask, key, what) {
@@ -82,12 +76,16 @@ function truthInWords({ rule, unsafe }) {
   return `Truth: ${parts.join(", ") || "not known for this recording"}`;
 }
 
-// The step that led to this moment, with its cost.
+// Words about both, and the cost of the step that led to this moment.
 export function showCostOf(moment) {
-  if (!reviewing && !revealing) return;
-  const step = moment - 1;
-  const here = costs && step >= 0 && step < costs.cost.length ? `this step ${signed(costs.cost[step])}` : "";
-  showNote([words.costs, here, words.truth].filter(Boolean).join(" \u00b7 "));
+  const parts = [];
+  if (reviewing && costs) {
+    const cost = costs.found?.cost[moment - 1];
+    parts.push(costs.missing ?? costsInWords(costs.found));
+    if (cost !== undefined) parts.push(`this step ${signed(cost)}`);
+  }
+  if (revealing && truth) parts.push(truth.missing ?? truthInWords(truth.found));
+  showNote(parts.join(" \u00b7 "));
 }
 
 const signed = (value) => (value > 0 ? "+" : "") + value.toFixed(3);

@@ -11,9 +11,10 @@ const GAP = 6; // m
 const SHOULDER = 0.8; // m of asphalt beyond the outer lines
 const IN_SIGHT = 4; // m that the ego keeps from the upper and lower edge
 const BUSH_EVERY = 7; // m
+const SMALLEST = 4; // pixels per metre: on a phone less of the road is shown, so that cars remain cars
 
 export function roadView(holder, { film }, redraw) {
-  const { lanes, lane_width: laneWidth, car_length: length, car_width: width, ahead, behind } = film.facts;
+  const { lanes, lane_width: laneWidth, car_length: length, car_width: width } = film.facts;
   const stepSeconds = film.facts.step_seconds ?? 0; // unknown: cars stay where they were recorded
   const cars = film.arrays.cars.data;
   const count = film.arrays.cars.shape[1];
@@ -27,6 +28,8 @@ export function roadView(holder, { film }, redraw) {
   });
   const { pen } = paper;
   const dashes = [0, 0];
+  let ahead = 0; // m of the road in sight
+  let behind = 0;
   let sx = 1; // pixels per metre along the road
   let sy = 1; // and across it
   let ego = null;
@@ -35,9 +38,12 @@ export function roadView(holder, { film }, redraw) {
   prepare();
 
   function prepare() {
-    sx = paper.width / (ahead + behind);
+    const { facts } = film;
+    sx = Math.max(SMALLEST, paper.width / (facts.ahead + facts.behind));
+    behind = (paper.width / sx) * (facts.behind / (facts.ahead + facts.behind));
+    ahead = paper.width / sx - behind;
     // Lanes are thin on a small screen: there the road may be drawn a little wider than it is long.
-    const stretch = Math.min(1.8, Math.max(1.15, 9 / sx));
+    const stretch = Math.min(1.5, Math.max(1.15, 9 / sx));
     sy = Math.max(0.6 * sx, Math.min(sx * stretch, (paper.height * 0.62) / (bottom - top)));
     dashes[0] = DASH * sx;
     dashes[1] = GAP * sx;

@@ -2,8 +2,7 @@
 
 import { colour, makeCanvas, makeSheet } from "./canvas.js";
 
-const TOP = 50; // pixels kept free for the words over the drawing
-const FOOT = 10;
+const EDGE = 8; // pixels above and below
 
 export function signalsView(holder, { film, info }, redraw) {
   const { tracks } = film.facts;
@@ -62,13 +61,13 @@ function layOut(count, width, height) {
   const columns = Math.max(1, Math.min(Math.floor(width / 420), Math.ceil(count / 8)));
   const rows = Math.ceil(count / columns);
   const cellWidth = width / columns;
-  const cellHeight = Math.min(120, (height - TOP - FOOT) / rows);
+  const cellHeight = Math.min(120, (height - 2 * EDGE) / rows);
   const names = Math.min(130, cellWidth * 0.28);
   return Array.from({ length: count }, (_, i) => {
     const column = Math.floor(i / rows);
     const left = column * cellWidth + names + 16;
     const right = (column + 1) * cellWidth - 14;
-    const top = TOP + (i % rows) * cellHeight;
+    const top = EDGE + (i % rows) * cellHeight;
     return { left, right, top: top + 2, width: right - 58 - left, height: cellHeight - 4, names };
   });
 }

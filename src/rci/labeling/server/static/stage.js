@@ -45,6 +45,7 @@ function drawNow(moment, fraction) {
 function tellMoment(moment) {
   page.showStep(moment, player.last);
   page.showReadout(view ? view.readout(moment) : "");
+  page.showEnded(moment === player.last);
   showMoment(moment, player.last);
   review.showCostOf(moment);
 }
@@ -65,6 +66,8 @@ export function clear() {
   page.hideStep();
   page.showReadout("");
   page.showBuffering(false);
+  page.showEnded(false);
+  page.showKind("");
   page.showPlaying(false);
   showMoment(0, 1);
 }
@@ -76,6 +79,7 @@ export function put(item, rate) {
   page.showSpeed(player.speed);
   tellMoment(0);
   if (film) {
+    page.showKind(film.kind); // first: it decides how much room there is
     view = makeView(document.getElementById("frame"), item, redraw);
     redraw();
     if (autoplay) player.play();
