@@ -19,7 +19,7 @@ SUFFIXES = pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 ANSWERS = [
     Answer("ann", 0, STOP, 4, seconds=12.5, pace=0.1 + 0.2, watched=5, time=1.75e9, imported=True),
     Answer("ann", 0, STOP, 3, showing=1, pace=0.0, review=True, imported=True),
-    Answer("bob, the second", 2, UNSURE, imported=True),
+    Answer("bob the second", 2, UNSURE, imported=True),
     Answer("None", 3, SAFE, imported=True),
 ]
 
@@ -40,7 +40,7 @@ def test_what_the_files_look_like(tmp_path):
         "annotator,episode,showing,verdict,stop_index,seconds,pace,watched,time,review\n"
         "ann,0,0,stop,4,12.5,0.30000000000000004,5,1750000000.0,false\n"
         "ann,0,1,stop,3,,0.0,,,true\n"
-        '"bob, the second",2,0,unsure,,,,,,false\n'
+        '"bob the second",2,0,unsure,,,,,,false\n'
     )
     write_answers(tmp_path / "a.jsonl", ANSWERS[3:])
     assert (tmp_path / "a.jsonl").read_text() == (
