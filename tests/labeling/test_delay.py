@@ -54,7 +54,7 @@ def test_a_delay_from_known_episodes_by_hand():
         Answer("ann", 6, SAFE, showing=1),
         dataclasses.replace(stop(0, 99, 10.0, showing=1), review=True),
     ]
-    quotients = gold_quotients(answers[:9], gold, RATE)
+    quotients = gold_quotients(answers[:8], gold, RATE)
     assert quotients.seconds.tolist() == [0.4, 0.5, 0.5, 0.3, -3.0]
     assert quotients.weight.tolist() == [10, 20, 4, 10, 10]
     found = estimate_delays(answers, gold, RATE)["ann"]
