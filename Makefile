@@ -5,15 +5,15 @@ READY := .venv/.ready
 # Two processes, each with whole files of tests: what is compiled for the first test of a file serves the others.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-.PHONY: run test check format setup clean
+.PHONY: run test check format setup browser clean
 
 run: $(READY)
 	$(BIN)/rci run highway --preset quick --out runs/highway-quick
 
-test: $(READY)
+test: $(READY) browser
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
-check: $(READY)
+check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -31,6 +31,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
+
+# The labeler is tested in a real browser.
+browser:
+	@command -v chromium > /dev/null || { apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium; } || \
+	  { echo "the tests of the web labeler need Chromium (Debian: apt-get install chromium)"; exit 1; }
 
 clean:
 	rm -rf .venv build src/*.egg-info

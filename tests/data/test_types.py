@@ -31,6 +31,36 @@ def test_from_list_is_the_inverse_of_iterating():
         assert np.array_equal(array, again.arrays()[name]), name
 
 
+def test_taking_episodes_keeps_their_rows_in_the_order_asked_for():
+    named = {"source": np.array([0, 1, 0, 1]), "sources": ("a", "b")}
+    episodes = Episodes(**{**arrays_of(ragged([2, 1, 3, 4])), **named})
+    taken = episodes.take([3, 0, 1])
+    assert taken.lengths.tolist() == [4, 2, 1]
+    assert (taken.task, taken.sources, taken.source.tolist()) == ("x", ("a", "b"), [1, 0, 1])
+    for new, old in enumerate([3, 0, 1]):
+        for one, other in zip(taken[new], episodes[old]):
+            assert np.array_equal(one, other)
+    assert episodes.take(np.arange(4)).hash == episodes.hash
+    assert episodes.take([1]).obs.tolist() == episodes.obs[3:5].tolist()
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([], "no episodes to take"),
+        (2, "no episodes to take"),
+        ([0, 3], "no episode 3: they are numbered 0 to 2"),
+        ([-1], "no episode -1"),
+        ([1, 0, 1], "episode 1 is taken more than once"),
+        ([True, False, True], "by their numbers, got bool; np.flatnonzero"),
+        ([0.0, 1.0], "by their numbers, got float64"),
+    ],
+)
+def test_episodes_that_cannot_be_taken(index, message):
+    with pytest.raises(RciError, match=message):
+        ragged([2, 1, 3]).take(index)
+
+
 def test_memory_is_about_the_bytes_of_the_numbers():
     """Building episodes copies nothing, and checking them makes no temporary of their size."""
     obs, action, reward = np.ones((50_500, 35), np.float32), np.ones((50_000, 2), np.float32), np.ones(50_000)

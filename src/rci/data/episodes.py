@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
@@ -155,6 +156,38 @@ class Episodes(Record):
     def __iter__(self) -> Iterator[Episode]:
         return (self[i] for i in range(len(self)))
 
+    def take(self, index: ArrayLike) -> Episodes:
+        """The episodes at `index`, in that order, as a dataset of their own: episode k is `index[k]` of these."""
+        chosen = self._check_index(np.asarray(index))
+        lengths = self.lengths[chosen]
+        steps = rows_of(self.step_offset[chosen], lengths)
+        return Episodes(
+            obs=self.obs[rows_of(self.obs_offset[chosen], lengths + 1)],
+            action=self.action[steps],
+            reward=self.reward[steps],
+            lengths=lengths,
+            terminated=self.terminated[chosen],
+            truncated=self.truncated[chosen],
+            source=np.asarray(self.source)[chosen],
+            task=self.task,
+            sources=self.sources,
+        )
+
+    def _check_index(self, index: Array) -> Array:
+        """Numbers of different episodes, at least one."""
+        if index.ndim != 1 or index.size == 0:
+            raise RciError("there are no episodes to take: the numbers of at least one are needed.")
+        if not np.issubdtype(index.dtype, np.integer):
+            raise RciError(
+                f"episodes are taken by their numbers, got {index.dtype}; np.flatnonzero numbers flags."
+            )
+        for i in index[(index < 0) | (index >= len(self))][:1]:
+            raise RciError(f"there is no episode {i}: they are numbered 0 to {len(self) - 1}.")
+        numbers, times = np.unique(index, return_counts=True)
+        for i in numbers[times > 1][:1]:
+            raise RciError(f"episode {i} is taken more than once.")
+        return index
+
     def __repr__(self) -> str:
         name = f"{self.task}: " if self.task else ""
         return (
@@ -232,3 +265,9 @@ def first_true(flags: Array, lengths: Array) -> Array:
     position = np.where(flags, np.arange(len(flags)), len(flags))
     first = np.minimum.reduceat(position, offset[:-1])
     return np.where(first < offset[1:], first - offset[:-1], -1)
+
+
+def rows_of(begin: Array, lengths: Array) -> Array:
+    """The rows begin[k], begin[k] + 1, ... of episodes of these lengths, one episode after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(ends[-1]) + np.repeat(begin - (ends - lengths), lengths)

@@ -18,7 +18,7 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,7 +81,7 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
         with open(temporary / "manifest.json", "w", encoding="utf-8") as file:
             file.write(manifest)
             _sync(file)
-        _sync_folder(temporary)
+        sync_folder(temporary)
         _replace(temporary, target)
     except OSError as error:
         raise RciError(_reason(error, target)) from error
@@ -90,11 +90,11 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
     return target
 
 
-def write_file(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a plain file under another name and rename it, so that a killed writer leaves no half file."""
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(content)
             _sync(file)
         os.replace(temporary, path)
@@ -254,7 +254,7 @@ def _replace(temporary: Path, target: Path) -> None:
         if aside.exists():
             os.rename(aside, target)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
     shutil.rmtree(aside, ignore_errors=True)
 
 
@@ -287,7 +287,8 @@ def _sync(file: Any) -> None:
     os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk, not only what the files hold."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

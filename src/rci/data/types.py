@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rci.data.costs import StepCosts
-from rci.data.episodes import Episode, Episodes, Oracle, first_true
+from rci.data.episodes import Episode, Episodes, Oracle, first_true, rows_of
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.models import Behaviour, Checkpoint, Demonstrators, Policy, SavedModel
@@ -169,7 +169,4 @@ class Scores(Record):
 
 def kept_rows(episodes: Episodes, labels: Labels) -> Array:
     """Rows of the flat per-step arrays that remain once every episode is cut at its stop."""
-    within = np.arange(int(labels.kept_lengths.sum())) - np.repeat(
-        np.cumsum(labels.kept_lengths) - labels.kept_lengths, labels.kept_lengths
-    )
-    return np.repeat(episodes.step_offset[:-1], labels.kept_lengths) + within
+    return rows_of(episodes.step_offset[:-1], labels.kept_lengths)

@@ -49,9 +49,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Undo:
-    """The last answer of this annotator is taken back."""
+    """The last answer of this annotator is taken back; `item` is what it was an answer to."""
 
     annotator: str
+    item: tuple[int, int]
     time: float | None = None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,10 +13,11 @@ from numpy.typing import ArrayLike
 from rci.data.errors import RciError
 from rci.data.record import expect
 from rci.data.types import Episode, Episodes, Labels, first_true
+from rci.labeling.rows import MISSING, is_empty, read_rows, whole_number
 from rci.tasks import get
 from rci.tasks.base import check_observations
 
-MISSING: Any = object()  # a column that a row does not have
+EMPTY_FILE = "where nobody pressed STOP, it still has the line `episode,stop_index`."
 Answer = (
     int | tuple[int, float] | None
 )  # where an episode was stopped, perhaps with how bad it was; None: nowhere
@@ -53,7 +52,7 @@ def label(episodes: Episodes, labeler: Labeler, severity: ArrayLike | None = Non
             raise RciError("severity is given twice: with the stops and as an argument.")
         severity = [_grade(answer, i) for i, answer in enumerate(answers)]
         answers = [answer[0] if isinstance(answer, tuple) else answer for answer in answers]
-    stops = [_whole_number(answer, i) for i, answer in enumerate(answers)]
+    stops = [_stop_index(answer, i) for i, answer in enumerate(answers)]
     return Labels.for_episodes(episodes, np.array(stops, np.int64), severity)
 
 
@@ -85,30 +84,26 @@ def read_stops(path: str | Path, episodes: int) -> list[Answer]:
     """
     stops: list[Answer] = [-1] * episodes
     named: set[int] = set()
-    for line, row in _rows(Path(path)):
+    for line, row in read_rows(Path(path), "stop indices", EMPTY_FILE):
         where = f"{path}, line {line}"
         if MISSING in (row.get("episode", MISSING), row.get("stop_index", MISSING)):
             got = ", ".join(str(name) for name, value in row.items() if value is not MISSING)
             raise RciError(f"{where}: needs `episode` and `stop_index`, got {got}.")
-        episode = _field(row["episode"], f"{where}: episode")
+        episode = whole_number(row["episode"], f"{where}: episode")
         if not 0 <= episode < episodes:
             raise RciError(f"{where}: episode must be 0 to {episodes - 1}, got {episode}.")
         if episode in named:
             raise RciError(f"{where}: episode {episode} is labelled twice.")
         named.add(episode)
-        if _is_empty(row["stop_index"]):
+        if is_empty(row["stop_index"]):
             continue
-        stop = _field(row["stop_index"], f"{where}: stop_index")
+        stop = whole_number(row["stop_index"], f"{where}: stop_index")
         graded = row.get("severity", MISSING)
-        if graded is MISSING or _is_empty(graded) or stop < 0:
+        if graded is MISSING or is_empty(graded) or stop < 0:
             stops[episode] = stop
         else:
             stops[episode] = stop, _severity(graded, f"{where}: severity")
     return stops
-
-
-def _is_empty(value: Any) -> bool:
-    return str(value).strip().lower() in ("", "none", "null", "nan")
 
 
 def _severity(value: Any, where: str) -> float:
@@ -133,48 +128,7 @@ def _grade(answer: Answer, episode: int) -> float:
     return 1.0 if stop is None or stop == -1 else _severity(severity, f"the severity of episode {episode}")
 
 
-def _rows(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    if not path.is_file():
-        raise RciError(f"there is no file {path}.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets like to put a mark at the beginning
-    except (UnicodeDecodeError, OSError) as error:
-        raise RciError(f"{path} cannot be read as UTF-8 text: {error}.") from None
-    if path.suffix == ".csv":
-        if not text.strip():
-            raise RciError(
-                f"{path} is empty; where nobody pressed STOP, it still has the line `episode,stop_index`."
-            )
-        reader = csv.DictReader(text.splitlines(), restval=MISSING, skipinitialspace=True)
-        return [(reader.line_num, row) for row in reader]
-    if path.suffix != ".jsonl":
-        raise RciError(f"stop indices are read from .csv or .jsonl files, not from {path.name}.")
-    rows = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
-        if not isinstance(row, dict):
-            raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()}.")
-        rows.append((number, row))
-    return rows
-
-
-def _field(value: Any, where: str) -> int:
-    """A whole number from a file, where everything may be text."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value) if isinstance(value, str | float) else operator.index(value)
-        if number != int(number):
-            raise ValueError
-        return int(number)  # a column with gaps is often written as 4.0
-    except (TypeError, ValueError, OverflowError):
-        raise RciError(f"{where} must be a whole number, got {value!r}.") from None
-
-
-def _whole_number(answer: Any, episode: int) -> int:
+def _stop_index(answer: Any, episode: int) -> int:
     try:
         if isinstance(answer, bool | np.bool_):  # an answer to another question: whether, not where
             raise TypeError

@@ -17,6 +17,7 @@ from rci.redistribution import baselines, grd, hazard, potential, rlsf, rrd, rud
 from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
+from rci.redistribution.doubt import entropy, stop_chance
 from rci.redistribution.ensemble import Ensemble, combine, member_seed
 from rci.redistribution.fit import part_of
 from rci.redistribution.member import Settings, assemble, fit_member, mean_scores, restore_states
@@ -35,7 +36,7 @@ REDISTRIBUTORS: dict[str, Method] = {
     "oracle": Method(baselines.make_oracle, baselines.Config, baselines.Hyper, (Conservation, Distillation)),
 }
 
-__all__ = ["REDISTRIBUTORS", "combine", "redistribute", "score", "transfer"]
+__all__ = ["REDISTRIBUTORS", "combine", "redistribute", "score", "transfer", "uncertainty"]
 
 
 def redistribute(
@@ -83,6 +84,29 @@ def score(costs: StepCosts, episodes: Episodes) -> list[Array]:
     return np.split(
         np.stack(flat, axis=-1) if costs.channels else flat[0], np.asarray(episodes.step_offset[1:-1])
     )
+
+
+def uncertainty(costs: StepCosts, episodes: Episodes) -> Array:
+    """How uncertain the models behind `costs` are of the label of each episode, in bits: the most telling ones first.
+
+    Members of an ensemble that disagree make it uncertain too. With channels, the most uncertain one counts.
+    """
+    expect(StepCosts, costs=costs)
+    expect(Episodes, episodes=episodes)
+    model = _model_of(costs)
+    redistributor, states = restore_states(REDISTRIBUTORS[model.method], model, episodes)
+    chances = [
+        [
+            stop_chance(
+                redistributor,
+                mean_scores(redistributor, channel, episodes, episodes.lengths),
+                episodes.lengths,
+            )
+            for channel in member
+        ]
+        for member in states
+    ]
+    return np.asarray(entropy(np.mean(chances, axis=0)).max(axis=0))
 
 
 def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: float = 0.0) -> StepCosts:

@@ -14,7 +14,9 @@ import typer
 
 from rci import __version__
 from rci.data.errors import RciError
-from rci.run.command import run_command
+from rci.run.bench_cli import bench
+from rci.run.command import MAX_SEED, AsJson, Seed, print_json, run_command
+from rci.run.labels_cli import labels, serve
 
 INTERRUPTED = 130
 
@@ -27,19 +29,13 @@ app = typer.Typer(
     help="Safe policies from logs in which somebody only ever pressed STOP.\n\nExample: rci run point --preset quick",
 )
 
-bench = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Speeds against the reference, measured in the same run.\n\nExample: rci bench sim",
-)
 app.add_typer(bench, name="bench")
+app.add_typer(labels, name="labels")
+app.command()(serve)
 
-MAX_SEED = 2**31 - 1
-Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 
 
@@ -84,7 +80,7 @@ def run(
     with show_progress() as report:
         page = run_pipeline(chosen, folder, workers, report, command)
     if as_json:
-        _print_json({"report": str(page), "results": json.loads((folder / "results.json").read_text())})
+        print_json({"report": str(page), "results": json.loads((folder / "results.json").read_text())})
     else:
         typer.echo(page)
 
@@ -119,12 +115,12 @@ def paper(
     folder = out or Path("runs") / f"paper-{preset}"
     if plan:
         lines, table = plan_paper(only, preset, folder, rows)
-        _print_json(lines) if as_json else typer.echo(table)
+        print_json(lines) if as_json else typer.echo(table)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
     page, found = run_paper(only, preset, engine, folder, rows, workers, command)
     if as_json:
-        _print_json({"page": str(page), "rows": found})
+        print_json({"page": str(page), "rows": found})
     else:
         typer.echo(page)
 
@@ -343,7 +339,7 @@ def _compare(
     with show_progress() as report:
         page, rows, results = run_comparison(inputs, compare, out, seeds, seed, workers, report, command)
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     from rci.reporting.comparison import text_table
 
@@ -454,7 +450,7 @@ def select(
     inputs = {"episodes": episodes, "labels": labels, "costs": costs}
     found = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         typer.echo(selection_table(found))
         typer.echo(found["chosen"])
@@ -500,7 +496,7 @@ def report(
         started = time.monotonic()
         page = rebuild_report(folder)
         show(job, 1.0, time.monotonic() - started)
-    _print_json({"report": str(page)}) if as_json else typer.echo(page)
+    print_json({"report": str(page)}) if as_json else typer.echo(page)
 
 
 @app.command()
@@ -513,82 +509,6 @@ def inspect(
     Example: rci inspect runs/point-quick/episodes
     """
     _describe(path, as_json, verify=True)
-
-
-@bench.command()
-def sim(
-    parity: Annotated[
-        bool, typer.Option("--parity", help="Compare whole episodes with the originals instead of speeds.")
-    ] = False,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each configuration, with --parity.")] = 10,
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
-    as_json: AsJson = False,
-) -> None:
-    """The batched simulators against highway-env and gymnasium-robotics: steps per second, or how equal they are.
-
-    Needs both (extras 'highway' and 'fetch'). --parity ends with exit code 1 if a bit differs; as highway-env is
-    installed, outside the strict numeric mode, if more than rounding does.
-
-    Example: rci bench sim --json
-    """
-    from rci.run.bench import SIM_ROWS, bench_parity, bench_sim, bench_table, parity_failures
-    from rci.run.progress import count
-    from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
-    from rci.tasks.highway.parity import CASES
-
-    rows = (
-        count(bench_parity(episodes), 2 * len(CASES) + len(ARM_CASES), "parity")
-        if parity
-        else count(bench_sim(seconds), SIM_ROWS, "speed")
-    )
-    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
-    failures = parity_failures(rows) if parity else []
-    for failure in failures:
-        typer.echo(f"rci: {failure}", err=True)
-    if failures:
-        raise typer.Exit(1)
-
-
-@bench.command(name="redistribute")
-def bench_redistributors(
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
-    as_json: AsJson = False,
-) -> None:
-    """Sequences that every redistributor trains on and scores in a second, against a bare LSTM and the limit.
-
-    Example: rci bench redistribute --json
-    """
-    from rci.run.engine import prepare_process
-    from rci.run.progress import count
-
-    prepare_process()  # one core, before anything imports JAX
-    from rci.run.bench import bench_table
-    from rci.run.bench_redistribute import bench_redistribute, learned_methods
-
-    rows = count(bench_redistribute(seconds), 2 + 2 * len(learned_methods()), "speed")
-    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
-
-
-@bench.command(name="learn")
-def bench_learners(
-    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
-    as_json: AsJson = False,
-) -> None:
-    """Updates that every learner does in a second, against the matrix products in them, and policies per hour.
-
-    Example: rci bench learn --json
-    """
-    from rci.run.engine import available_cores, prepare_process
-    from rci.run.progress import count
-
-    cores = len(available_cores())
-    prepare_process()  # one core, before anything imports JAX
-    from rci.learning import LEARNERS
-    from rci.run.bench import bench_table
-    from rci.run.bench_learn import bench_learn
-
-    rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
-    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
 
 
 def _run(jobs: list[Any], as_json: bool) -> None:
@@ -619,13 +539,9 @@ def _describe(path: Path, as_json: bool, verify: bool = False) -> None:
 
     description = describe(path, verify)
     if as_json:
-        _print_json(description)
+        print_json(description)
     else:
         typer.echo("\n".join(describe_lines(path, description)))
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, sort_keys=True))
 
 
 def main() -> None:

@@ -1,12 +1,23 @@
-"""What every command of this package does with a user's mistake."""
+"""What the commands of this package share: common options, and what is done with a user's mistake."""
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Annotated, Any
 
 import typer
 
 from rci.data.errors import RciError
+
+MAX_SEED = 2**31 - 1
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def print_json(value: Any) -> None:
+    """A result for machines."""
+    typer.echo(json.dumps(value, indent=1, sort_keys=True))
 
 
 def run_command(app: typer.Typer, name: str) -> None:

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes
+from rci.tasks.film import Film
 
 BehaviourPolicy = Callable[[np.random.Generator, Array], Array]  # (rng, obs [n, d]) -> action [n, a]
 
@@ -62,6 +63,7 @@ class Task:
     views: tuple[View, ...] = ()  # the sides from which paths are drawn, at most two
     space: Callable[[Sequence[Array]], Any] | None = None  # observations of episodes -> a 3-D figure
     scene: Callable[[Any, Array], None] | None = None  # draws what one observation shows on matplotlib axes
+    film: Callable[[Array], Film] | None = None  # obs [T+1, *obs_shape] of one episode -> what is watched
     probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
 
 

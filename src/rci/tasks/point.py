@@ -24,6 +24,7 @@ from rci.data.record import Array
 from rci.data.types import Episodes
 from rci.tasks.base import Probe, Task, View, uniform_actions
 from rci.tasks.batched import BatchedEnv, SingleEnv
+from rci.tasks.film import Film, body, box, check_film_rows, circle, view
 
 HALF_SIZE = np.array([55, 35])  # lattice units from the centre to the walls
 MAX_SPEED = 4  # lattice units per step, per axis
@@ -34,6 +35,7 @@ START_SPEED = 1  # each component of the first velocity is in -1 .. 1
 HORIZON = 50  # steps
 PROGRESS_UNIT = 50.0  # lattice units of progress towards the goal that earn a reward of 1
 STEP_PRICE = 0.02  # reward paid for every step, so that detours cost something
+FILM_MARGIN = 3  # lattice units shown beyond the walls
 SEEKER_NOISE = 0.5  # standard deviation of the goal seeker's action
 SCALE = np.array([*HALF_SIZE, MAX_SPEED, MAX_SPEED], np.float64)
 
@@ -270,6 +272,23 @@ def draw(axes: Any, filled: bool = True) -> None:
     axes.set_aspect("equal")
 
 
+def film(obs: Array) -> Film:
+    """One episode [T+1, 4] as it is watched, in lattice units."""
+    position, _ = decode(check_film_rows("point", obs, (4,)))
+    world = view(
+        "",
+        ("x", "y"),
+        -HALF_SIZE - FILM_MARGIN,
+        HALF_SIZE + FILM_MARGIN,
+        box(-HALF_SIZE, HALF_SIZE, "ground"),
+        box(START_LOW, START_HIGH, "region"),
+        circle(HAZARD, HAZARD_RADIUS, "danger"),
+        circle(GOAL, GOAL_RADIUS, "goal"),
+    )
+    facts = {"views": [world], "bodies": [body("point", "agent", trail=True)]}
+    return Film("paths", facts, {"view0": position[:, None, :]})
+
+
 def probe() -> Probe:
     """Every second place on the lattice, heading for the goal at half speed."""
     x, y = (np.arange(-size, size + 1, 2) for size in HALF_SIZE)
@@ -309,5 +328,6 @@ TASK = Task(
     },
     risk=risk,
     views=(View("", lambda obs: decode(obs)[0], draw),),
+    film=film,
     probe=probe,
 )

@@ -14,6 +14,7 @@ import gymnasium
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv, check_count
 from rci.tasks.fetch_reach.controllers import detour, seek
+from rci.tasks.fetch_reach.film import paths_film
 from rci.tasks.fetch_reach.hazard import HAZARD, OBS_SIZE, Hazard, check_hazard
 from rci.tasks.fetch_reach.model import HORIZON
 from rci.tasks.fetch_reach.scene import draw_scene, draw_space, probe, views
@@ -62,6 +63,7 @@ def task(name: str, hazard: Hazard) -> Task:
         views=views(hazard),
         space=partial(draw_space, hazard),
         scene=partial(draw_scene, hazard),
+        film=partial(paths_film, hazard),
         probe=partial(probe, hazard),
     )
 

@@ -19,6 +19,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv
+from rci.tasks.highway.film import road_film
 from rci.tasks.highway.layout import LANE_WIDTH, MAX_SPEED, SAFE_DISTANCE
 from rci.tasks.highway.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe
@@ -151,6 +152,7 @@ def _task(
     config: Mapping[str, Any] = CONFIG,
     **more: Any,
 ) -> Task:
+    step_seconds = 1 / config["policy_frequency"]
     change = {"refuse": unsafe, "off_road_pays": off_road_pays}
     fixed = ("observation", "action", *(["lanes_count"] if "channels" in more else []))
     return Task(
@@ -161,11 +163,12 @@ def _task(
         unsafe=unsafe,
         distance=nearest_danger if "channels" in more else nearest_distance,
         variant_of="" if name == "highway" else "highway",
-        step_seconds=1 / config["policy_frequency"],
+        step_seconds=step_seconds,
         danger_distance=SAFE_DISTANCE,
         behaviours={"random": uniform_actions(2), "steady": hold_lane},
         recipes=ONE_KIND | {"mixed": mixed},
         scene=draw_scene,
+        film=partial(road_film, step_seconds=step_seconds),
         probe=probe,
         **more,
     )

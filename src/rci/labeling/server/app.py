@@ -1,0 +1,321 @@
+"""The addresses of the web labeler. All begin with the token of an annotator; none of them is a path of a file."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from rci.data.episodes import Episodes
+from rci.data.errors import RciError
+from rci.data.record import Array
+from rci.labeling.answers import STOP, VERDICTS
+from rci.labeling.desk import ConflictError, Desk, Given
+from rci.labeling.progress import progress
+from rci.labeling.queue import Item
+from rci.labeling.server.film_bytes import film_bytes
+from rci.labeling.server.films import film_of
+from rci.labeling.server.guard import Guard, refuse
+from rci.labeling.server.pictures import Pictures
+from rci.tasks.base import Task
+
+MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+ACTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
+MOST_SECONDS, MOST_PACE = 1e7, 1e5
+FIELDS = {"id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "review"}
+
+Handler = Callable[[Request, str], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """What can be shown of the episodes. Costs are for reviews; what rule and oracle say only if it may be revealed."""
+
+    episodes: Episodes
+    task: Task | None = None  # whose film it is
+    pictures: Pictures | None = None
+    costs: list[Array] | None = None  # step costs of each episode, cut at the stop
+    stops: Array | None = None  # the stops from which the costs were inferred
+    rule: Array | None = None  # stop indices
+    unsafe: list[Array] | None = None  # flags of each episode's steps
+
+    @property
+    def reveals(self) -> bool:
+        """Whether the page may show what is right."""
+        return self.rule is not None or self.unsafe is not None
+
+
+def make_app(
+    desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str], hosts: Collection[str] | None
+) -> Starlette:
+    """The application. tokens: of each annotator; hosts: the names it goes by, None for any address."""
+    server = _Server(desk, exhibit, tokens)
+    answers = {
+        ("GET", "api/session"): server.session,
+        ("GET", "api/progress"): server.progress,
+        ("POST", "api/answers"): server.answer,
+        ("POST", "api/undo"): server.undo,
+        ("GET", "api/items/{key}"): server.item,
+        ("GET", "api/items/{key}/film"): server.film,
+        ("GET", "api/items/{key}/pictures/{index}"): server.picture,
+        ("GET", "api/items/{key}/costs"): server.costs,
+        ("GET", "api/items/{key}/truth"): server.truth,
+        ("GET", "{name}"): server.static,
+        ("GET", ""): server.static,
+    }
+    routes = [
+        Route(f"/s/{{token}}/{path}", partial(_for_annotator, server, handler), methods=[method])
+        for (method, path), handler in answers.items()
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, hosts=hosts)],
+        exception_handlers={HTTPException: _http_error, RciError: _users_error, Exception: _own_error},
+    )
+
+
+async def _for_annotator(server: _Server, handler: Handler, request: Request) -> Response:
+    """Whose token it is, or a refusal."""
+    token = request.path_params["token"]
+    # Every token is compared, and each in constant time, so that how long it takes tells nothing.
+    matching = [
+        name for name, own in server.tokens.items() if hmac.compare_digest(own.encode(), token.encode())
+    ]
+    if not matching:
+        return _no_entry(request)
+    return await handler(request, matching[0])
+
+
+class _Server:
+    """The handlers. Whatever changes something runs in the one thread of the event loop, one after the other."""
+
+    def __init__(self, desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
+        self.desk, self.exhibit, self.tokens = desk, exhibit, tokens
+        self.files = _static_files()
+
+    async def static(self, request: Request, annotator: str) -> Response:
+        name = request.path_params.get("name") or "index.html"
+        if name not in self.files:
+            raise HTTPException(404, "there is no such page.")
+        content, media = self.files[name]
+        return Response(content, media_type=media)
+
+    async def session(self, request: Request, annotator: str) -> Response:
+        exhibit, desk = self.exhibit, self.desk
+        return JSONResponse(
+            {
+                "annotator": annotator,
+                "task": exhibit.episodes.task,
+                "rate": desk.session.rate,
+                "costs": exhibit.costs is not None,
+                "reveal": exhibit.reveals,
+                "votes": desk.votes,
+                **self._state(annotator),
+            }
+        )
+
+    async def progress(self, request: Request, annotator: str) -> Response:
+        return JSONResponse(progress(self.desk, list(self.tokens)))
+
+    async def item(self, request: Request, annotator: str) -> Response:
+        item = self._item(request, annotator)
+        desk, (episode, _) = self.desk, item
+        answer = desk.standing(annotator).current(item)
+        before, after = desk.neighbours(annotator, item)
+        kind = film_of(self.exhibit.episodes, episode, self.exhibit.task, self.exhibit.pictures).kind
+        found = {
+            "key": request.path_params["key"],
+            "position": desk.place(item),
+            "total": len(desk.queue),
+            "steps": int(desk.session.lengths[episode]),
+            "speed": desk.speed(annotator, item),
+            "answer": answer and {"verdict": answer.verdict, "stop_index": answer.stop_index},
+            "before": before and desk.key(annotator, before),
+            "after": after and desk.key(annotator, after),
+            "film": {"kind": kind},
+        }
+        if self.exhibit.reveals or self.exhibit.costs is not None:
+            found["episode"] = episode
+        return JSONResponse(found)
+
+    async def film(self, request: Request, annotator: str) -> Response:
+        episode, _ = self._item(request, annotator)
+        exhibit = self.exhibit
+        film = await run_in_threadpool(
+            film_of, exhibit.episodes, episode, exhibit.task, exhibit.pictures
+        )  # a video may have to be read first
+        return Response(film_bytes(film), media_type="application/octet-stream")
+
+    async def picture(self, request: Request, annotator: str) -> Response:
+        episode, _ = self._item(request, annotator)
+        index = request.path_params["index"]
+        if not (index.isascii() and index.isdigit() and len(index) < 10):
+            raise HTTPException(400, "the number of a picture is a whole number.")
+        content, media = await run_in_threadpool(self._picture, episode, int(index))
+        return Response(content, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
+
+    async def costs(self, request: Request, annotator: str) -> Response:
+        episode, _ = self._item(request, annotator)
+        if self.exhibit.costs is None or self.exhibit.stops is None:
+            raise HTTPException(404, "this server was started without step costs.")
+        cost = self.exhibit.costs[episode]
+        return JSONResponse(
+            {
+                "cost": [float(c) for c in cost],
+                "stop_index": int(self.exhibit.stops[episode]),
+                "highest": int(np.argmax(cost)),
+            }
+        )
+
+    async def truth(self, request: Request, annotator: str) -> Response:
+        episode, _ = self._item(request, annotator)
+        if not self.exhibit.reveals:
+            raise HTTPException(404, "this server was started without --reveal.")
+        rule, unsafe = self.exhibit.rule, self.exhibit.unsafe
+        return JSONResponse(
+            {
+                "rule": None if rule is None else int(rule[episode]),
+                "unsafe": None if unsafe is None else np.flatnonzero(unsafe[episode]).tolist(),
+            }
+        )
+
+    async def answer(self, request: Request, annotator: str) -> Response:
+        body = await _json(request)
+        for name in body.keys() - FIELDS:
+            raise HTTPException(400, f"an answer has no field {name[:50]!r}.")
+        if body.get("verdict") not in VERDICTS:
+            raise HTTPException(400, f"the verdict must be one of {', '.join(VERDICTS)}.")
+        item = body.get("item")
+        if not isinstance(item, str):
+            raise HTTPException(400, "the item must be named by its key.")
+        given = Given(
+            item,
+            body["verdict"],
+            _whole(body, "stop_index") if body["verdict"] == STOP else -1,
+            _number(body, "seconds", MOST_SECONDS),
+            _number(body, "pace", MOST_PACE),
+            _whole(body, "watched"),
+            _flag(body, "review"),
+        )
+        try:
+            self.desk.answer(annotator, _action_id(body), given)
+        except LookupError:
+            raise HTTPException(404, "there is no such item.") from None
+        return JSONResponse(self._state(annotator))
+
+    async def undo(self, request: Request, annotator: str) -> Response:
+        item = self.desk.undo(annotator, _action_id(await _json(request)))
+        return JSONResponse(
+            {"item": None if item is None else self.desk.key(annotator, item), **self._state(annotator)}
+        )
+
+    def _item(self, request: Request, annotator: str) -> Item:
+        try:
+            return self.desk.item(annotator, request.path_params["key"])
+        except LookupError:
+            raise HTTPException(404, "there is no such item.") from None
+
+    def _state(self, annotator: str) -> dict[str, Any]:
+        desk = self.desk
+        item, (done, total) = desk.next_item(annotator), desk.counts(annotator)
+        if item is not None:
+            desk.look_at(annotator, item)  # from now on: the page will show it
+        return {
+            "next": None if item is None else desk.key(annotator, item),
+            "done": done,
+            "total": total,
+            "undoable": bool(desk.standing(annotator).undoable),
+        }
+
+    def _picture(self, episode: int, index: int) -> tuple[bytes, str]:
+        from rci.labeling.server.films import picture_at
+
+        return picture_at(self.exhibit.episodes, episode, index, self.exhibit.pictures)
+
+
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """The files of the page, read once: a request can only name one of these."""
+    folder = resources.files("rci.labeling.server") / "static"
+    return {
+        file.name: (file.read_bytes(), MEDIA["." + file.name.rsplit(".", 1)[-1]])
+        for file in folder.iterdir()
+        if file.is_file() and "." + file.name.rsplit(".", 1)[-1] in MEDIA
+    }
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    try:
+        body = json.loads(await request.body(), parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "the request is not JSON.") from None
+    if not isinstance(body, dict):
+        raise HTTPException(400, "the request must be a JSON object.")
+    return body
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(name)
+
+
+def _action_id(body: Mapping[str, Any]) -> str:
+    found = body.get("id")
+    if not isinstance(found, str) or not ACTION_ID.fullmatch(found):
+        raise HTTPException(400, "the id must be 8 to 64 letters, digits and hyphens.")
+    return found
+
+
+def _whole(body: Mapping[str, Any], name: str) -> int:
+    value = body.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise HTTPException(400, f"{name} must be a whole number from 0 on.")
+    return value
+
+
+def _number(body: Mapping[str, Any], name: str, most: float) -> float:
+    value = body.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        raise HTTPException(400, f"{name} must be a number from 0 to {most:g}.")
+    return float(value)
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise HTTPException(400, f"{name} must be true or false.")
+    return value
+
+
+def _no_entry(request: Request) -> Response:
+    sentence = "this link is not valid (any more): ask whoever started the server for a new one."
+    if "/api/" in request.url.path:
+        return refuse(403, sentence)
+    return HTMLResponse(f"<!doctype html><title>No entry</title><p>Sorry, {sentence}", 403)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
+    return refuse(status, detail)
+
+
+async def _users_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, ConflictError):
+        return refuse(409, str(error))
+    return refuse(400, str(error))
+
+
+async def _own_error(request: Request, error: Exception) -> Response:
+    return refuse(500, "the server made a mistake; what was saved before is safe.")

@@ -1,0 +1,92 @@
+"""The commands `rci bench ...`. Heavy imports happen inside them."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from rci.run.command import AsJson
+
+bench = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Speeds against the reference, measured in the same run.\n\nExample: rci bench sim",
+)
+
+
+@bench.command()
+def sim(
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Compare whole episodes with the originals instead of speeds.")
+    ] = False,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each configuration, with --parity.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """The batched simulators against highway-env and gymnasium-robotics: steps per second, or how equal they are.
+
+    Needs both (extras 'highway' and 'fetch'). --parity ends with exit code 1 if a bit differs; as highway-env is
+    installed, outside the strict numeric mode, if more than rounding does.
+
+    Example: rci bench sim --json
+    """
+    from rci.run.bench import SIM_ROWS, bench_parity, bench_sim, bench_table, parity_failures
+    from rci.run.progress import count
+    from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
+    from rci.tasks.highway.parity import CASES
+
+    rows = (
+        count(bench_parity(episodes), 2 * len(CASES) + len(ARM_CASES), "parity")
+        if parity
+        else count(bench_sim(seconds), SIM_ROWS, "speed")
+    )
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+    failures = parity_failures(rows) if parity else []
+    for failure in failures:
+        typer.echo(f"rci: {failure}", err=True)
+    if failures:
+        raise typer.Exit(1)
+
+
+@bench.command(name="redistribute")
+def bench_redistributors(
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Sequences that every redistributor trains on and scores in a second, against a bare LSTM and the limit.
+
+    Example: rci bench redistribute --json
+    """
+    from rci.run.engine import prepare_process
+    from rci.run.progress import count
+
+    prepare_process()  # one core, before anything imports JAX
+    from rci.run.bench import bench_table
+    from rci.run.bench_redistribute import bench_redistribute, learned_methods
+
+    rows = count(bench_redistribute(seconds), 2 + 2 * len(learned_methods()), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="learn")
+def bench_learners(
+    seconds: Annotated[float, typer.Option(min=0.01, help="Length of one measurement.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Updates that every learner does in a second, against the matrix products in them, and policies per hour.
+
+    Example: rci bench learn --json
+    """
+    from rci.run.engine import available_cores, prepare_process
+    from rci.run.progress import count
+
+    cores = len(available_cores())
+    prepare_process()  # one core, before anything imports JAX
+    from rci.learning import LEARNERS
+    from rci.run.bench import bench_table
+    from rci.run.bench_learn import bench_learn
+
+    rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

@@ -1,0 +1,153 @@
+"""Who is shown what next, and that nothing is counted twice."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import ragged
+
+from rci.data.errors import RciError
+from rci.labeling.answers import Answer
+from rci.labeling.desk import ConflictError, Desk, Given
+from rci.labeling.queue import Order, make_queue
+from rci.labeling.session import open_session
+
+
+def desk_of(folder, episodes: int = 6, names=("ann", "bob"), votes=None, gold=None, repeats=0.0) -> Desk:
+    session = open_session(folder / "answers", ragged([5] * episodes))
+    if gold:
+        session.set_gold(gold)
+    queue = make_queue(Order(gold=tuple(gold or ()), repeats=repeats), episodes)
+    return Desk(session, queue, list(names), "secret", votes)
+
+
+def say(desk: Desk, name: str, item, verdict="safe", action_id=None, pace=0.0) -> None:
+    at = 3 if verdict == "stop" else -1
+    given = Given(desk.key(name, item), verdict, at, 1.0, pace, 5, False)
+    desk.answer(name, action_id or f"{name}-{item}-{verdict}".replace(" ", ""), given)
+
+
+def test_the_next_item_is_the_first_without_an_answer(tmp_path):
+    desk = desk_of(tmp_path)
+    assert desk.next_item("ann") == (0, 0)
+    say(desk, "ann", (0, 0))
+    say(desk, "ann", (2, 0), "unsure")
+    assert desk.next_item("ann") == (1, 0)
+    assert desk.next_item("bob") == (0, 0)
+    assert desk.counts("ann") == (2, 6)
+    for episode in (1, 3, 4, 5):
+        say(desk, "ann", (episode, 0))
+    assert desk.next_item("ann") is None
+    assert desk.counts("ann") == (6, 6)
+
+
+def test_keys_are_an_annotators_own_and_tell_nothing(tmp_path):
+    desk = desk_of(tmp_path, repeats=1.0)
+    keys = {name: {desk.key(name, item) for item in desk.queue} for name in ("ann", "bob")}
+    assert len(keys["ann"]) == len(desk.queue)
+    assert not keys["ann"] & keys["bob"]
+    with pytest.raises(LookupError):
+        desk.item("ann", desk.key("bob", (0, 0)))
+    with pytest.raises(LookupError):
+        desk.item("ann", "../../etc/passwd")
+
+
+def test_the_same_id_counts_once(tmp_path):
+    desk = desk_of(tmp_path)
+    say(desk, "ann", (0, 0), action_id="the-same-id")
+    say(desk, "ann", (0, 0), action_id="the-same-id")
+    assert len(desk.session._journal.entries) == 1
+    with pytest.raises(ConflictError):
+        say(desk, "ann", (1, 0), action_id="the-same-id")
+    with pytest.raises(ConflictError):
+        desk.undo("ann", "the-same-id")
+
+
+def test_the_same_undo_counts_once_also_after_a_restart(tmp_path):
+    desk = desk_of(tmp_path)
+    say(desk, "ann", (0, 0))
+    say(desk, "ann", (1, 0))
+    assert desk.undo("ann", "undo-number-1") == (1, 0)
+    assert desk.undo("ann", "undo-number-1") == (1, 0)
+    desk.session.close()
+    again = desk_of(tmp_path)
+    assert again.undo("ann", "undo-number-1") == (1, 0)
+    assert again.counts("ann")[0] == 1
+    with pytest.raises(ConflictError):
+        again.undo("bob", "undo-number-1")
+
+
+def test_a_stop_after_the_end_is_refused(tmp_path):
+    desk = desk_of(tmp_path)
+    with pytest.raises(RciError, match="cannot be stopped at 5"):
+        desk.answer("ann", "some-long-id", Given(desk.key("ann", (0, 0)), "stop", 5, 1.0, 0.0, 5, False))
+
+
+def test_one_answer_each_splits_the_work(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    desk.look_at("ann", (0, 0))
+    assert desk.next_item("bob") == (1, 0)
+    desk.look_at("bob", (1, 0))
+    say(desk, "ann", (0, 0))
+    assert desk.next_item("ann") == (2, 0)
+    say(desk, "bob", (1, 0), "unsure")  # somebody else may know
+    desk.look_at("bob", (3, 0))
+    assert desk.next_item("ann") == (1, 0)
+
+
+def test_an_undone_answer_is_asked_for_again(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    say(desk, "ann", (0, 0), "unsure")
+    say(desk, "ann", (0, 0), "safe")
+    assert desk.next_item("bob") == (1, 0)
+    desk.undo("ann", "undo-number-1")
+    assert desk.next_item("bob") == (0, 0)
+
+
+def test_votes_are_counted_again_after_a_restart(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    say(desk, "ann", (0, 0))
+    desk.session.close()
+    assert desk_of(tmp_path, votes=1).next_item("bob") == (1, 0)
+
+
+def test_everybody_is_shown_gold(tmp_path):
+    desk = desk_of(tmp_path, votes=1, gold={0: 2})
+    say(desk, "ann", (0, 0))
+    items = []
+    while (item := desk.next_item("bob")) is not None:
+        items.append(item)
+        say(desk, "bob", item)
+    assert (0, 0) in items
+
+
+def test_a_repetition_comes_only_after_the_first_showing_and_at_half_the_pace(tmp_path):
+    desk = desk_of(tmp_path, episodes=3, repeats=1.0)
+    repeated = next(item for item in desk.queue if item[1])
+    assert desk.counts("ann") == (0, 3)
+    say(desk, "ann", (repeated[0], 0), "stop", pace=desk.session.rate * 2)
+    assert desk.counts("ann") == (1, 4)
+    assert desk.speed("ann", repeated) == 1.0
+    assert desk.speed("ann", (repeated[0], 0)) is None
+    assert desk.speed("bob", repeated) is None
+
+
+def test_a_repetition_of_the_slowest_is_faster(tmp_path):
+    desk = desk_of(tmp_path, episodes=3, repeats=1.0)
+    repeated = next(item for item in desk.queue if item[1])
+    say(desk, "ann", (repeated[0], 0), "stop", pace=desk.session.rate * 0.25)
+    assert desk.speed("ann", repeated) == 0.5
+
+
+def test_neighbours_are_what_one_may_look_at(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    say(desk, "bob", (1, 0))
+    assert desk.neighbours("ann", (0, 0)) == (None, (2, 0))
+    assert desk.neighbours("bob", (0, 0)) == (None, (1, 0))
+    assert desk.neighbours("bob", (5, 0)) == ((4, 0), None)
+
+
+def test_an_answer_of_somebody_without_a_link_counts_as_a_vote(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    desk.session.add_all([Answer("monitor", 0, "safe", imported=True)])
+    desk.session.close()
+    assert desk_of(tmp_path, votes=1).next_item("ann") == (1, 0)
