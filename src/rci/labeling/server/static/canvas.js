@@ -51,3 +51,7 @@ export function makeSheet(paper) {
 
 // A colour of the style sheet, by the name of its variable.
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+// A font for words in a drawing; it grows with the rest of the page. `size` is in pixels of a usual screen.
+export const font = (size, weight = "") => `${weight} ${size * textScale()}px system-ui, sans-serif`;
+export const textScale = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;

@@ -85,6 +85,7 @@ export function showNote(text) {
 }
 
 export function showFinished(words) {
+  if (words !== null) $("position").textContent = "all done";
   $("finished").hidden = words === null;
   $("finished-text").textContent = words ?? "";
 }

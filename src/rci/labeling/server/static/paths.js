@@ -1,6 +1,6 @@
 // Bodies that move in a plane: one or two views, side by side or stacked, with the way they have come.
 
-import { colour, makeCanvas, makeSheet } from "./canvas.js";
+import { colour, font, makeCanvas, makeSheet, textScale } from "./canvas.js";
 
 const LOOKS = ["danger", "goal", "agent", "ground", "region"];
 const NAMES = { danger: "hazard", goal: "goal", agent: "agent", ground: "ground", region: "region" };
@@ -97,7 +97,9 @@ function layOut(views, width, height) {
 
 // One view within a rectangle, with the same scale on both of its axes.
 function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
-  const margin = { left: 56, right: 16, top: 26, bottom: 42 };
+  const em = textScale();
+  const tight = cellWidth < 300;
+  const margin = { left: (tight ? 48 : 58) * em, right: (tight ? 6 : 18) * em, top: 26 * em, bottom: 42 * em };
   const spanX = view.high[0] - view.low[0];
   const spanY = view.high[1] - view.low[1];
   const roomX = Math.max(20, cellWidth - margin.left - margin.right);
@@ -106,7 +108,7 @@ function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
   const left = cellLeft + margin.left + (roomX - spanX * scale) / 2;
   const top = cellTop + margin.top + (roomY - spanY * scale) / 2;
   return {
-    left, top, scale, width: spanX * scale, height: spanY * scale,
+    left, top, scale, em, width: spanX * scale, height: spanY * scale,
     x: (value) => left + (value - view.low[0]) * scale,
     y: (value) => top + (view.high[1] - value) * scale, // upwards
   };
@@ -128,12 +130,12 @@ function drawPanel(pen, panel, view, tones) {
 
   pen.fillStyle = tones.ink;
   pen.textAlign = "center";
-  pen.font = "600 14px system-ui, sans-serif";
-  pen.fillText(view.name, panel.left + panel.width / 2, panel.top - 9);
-  pen.font = "13px system-ui, sans-serif";
-  pen.fillText(view.x_label, panel.left + panel.width / 2, panel.top + panel.height + 35);
+  pen.font = font(14, 600);
+  pen.fillText(view.name, panel.left + panel.width / 2, panel.top - 9 * panel.em);
+  pen.font = font(13);
+  pen.fillText(view.x_label, panel.left + panel.width / 2, panel.top + panel.height + 35 * panel.em);
   pen.save();
-  pen.translate(panel.left - 42, panel.top + panel.height / 2);
+  pen.translate(panel.left - 42 * panel.em, panel.top + panel.height / 2);
   pen.rotate(-Math.PI / 2);
   pen.fillText(view.y_label, 0, 0);
   pen.restore();
@@ -162,16 +164,16 @@ function drawGrid(pen, panel, view, tones) {
   pen.strokeStyle = tones.line;
   pen.fillStyle = tones.muted;
   pen.lineWidth = 1;
-  pen.font = "12px system-ui, sans-serif";
+  pen.font = font(12);
   pen.textAlign = "center";
-  for (const value of ticks(view.low[0], view.high[0], panel.width / 60)) {
+  for (const value of ticks(view.low[0], view.high[0], panel.width / (60 * panel.em))) {
     stroke(pen, panel.x(value), panel.top, panel.x(value), panel.top + panel.height);
-    pen.fillText(inWords(value), panel.x(value), panel.top + panel.height + 17);
+    pen.fillText(inWords(value), panel.x(value), panel.top + panel.height + 17 * panel.em);
   }
   pen.textAlign = "right";
-  for (const value of ticks(view.low[1], view.high[1], panel.height / 45)) {
+  for (const value of ticks(view.low[1], view.high[1], panel.height / (45 * panel.em))) {
     stroke(pen, panel.left, panel.y(value), panel.left + panel.width, panel.y(value));
-    pen.fillText(inWords(value), panel.left - 7, panel.y(value) + 4);
+    pen.fillText(inWords(value), panel.left - 7 * panel.em, panel.y(value) + 4 * panel.em);
   }
 }
 

@@ -6,7 +6,8 @@ import { getPicture, Refused } from "./api.js";
 import { makeCanvas } from "./canvas.js";
 
 const AHEAD = 20; // pictures fetched before they are needed
-const AT_ONCE = 4;
+const AT_FIRST = 4; // while the item itself is only fetched ahead
+const AT_ONCE = 5; // a browser has six connections to a server, and one should be left for the labels
 const RETRY = 1500; // ms
 const MEMORY = 160e6; // bytes of unpacked pictures
 
@@ -19,15 +20,17 @@ export function pictureStore(key, facts, steps) {
   const under = new Set(); // on their way
   const broken = new Map(); // index -> why
   let wanted = 0;
+  let reach = AT_FIRST; // how far ahead of `wanted`; nothing at all below 0
   let arrived = () => {};
 
   function want(moment) {
     wanted = indexOf(moment);
+    reach = AHEAD;
     fill();
   }
 
   function fill() {
-    const end = Math.min(facts.count - 1, wanted + AHEAD);
+    const end = Math.min(facts.count - 1, wanted + reach);
     for (let index = wanted; index <= end && under.size < AT_ONCE; index += 1) {
       if (!kept.has(index) && !under.has(index) && !broken.has(index)) fetchOne(index);
     }
@@ -66,9 +69,10 @@ export function pictureStore(key, facts, steps) {
     return bitmap;
   }
 
-  want(0);
+  fill();
   return {
     want,
+    rest: () => (reach = -1),
     picture,
     has: (moment) => kept.has(indexOf(moment)),
     problem: (moment) => broken.get(indexOf(moment)),
@@ -110,6 +114,7 @@ export function picturesView(holder, { pictures }, redraw) {
     readout: () => "",
     remove() {
       pictures.listen(() => {});
+      pictures.rest();
       paper.remove();
       words.remove();
     },

@@ -1,6 +1,6 @@
 // Numbers over time, for recordings that nobody knows how to draw: small charts and a line at the moment shown.
 
-import { colour, makeCanvas, makeSheet } from "./canvas.js";
+import { colour, font, makeCanvas, makeSheet, textScale } from "./canvas.js";
 
 const EDGE = 8; // pixels above and below
 
@@ -14,10 +14,12 @@ export function signalsView(holder, { film, info }, redraw) {
   let sheet = null;
   let cells = [];
   let tones = {};
+  let valueFont = "";
   prepare();
 
   function prepare() {
     tones = Object.fromEntries(["ink", "muted", "line", "surface", "agent", "goal"].map((name) => [name, colour(name)]));
+    valueFont = font(12);
     cells = layOut(tracks.length, paper.width, paper.height);
     const made = makeSheet(paper);
     sheet = made.sheet;
@@ -30,7 +32,7 @@ export function signalsView(holder, { film, info }, redraw) {
     pen.clearRect(0, 0, sheet.width, sheet.height);
     pen.drawImage(sheet, 0, 0);
     pen.setTransform(paper.scale, 0, 0, paper.scale, 0, 0);
-    pen.font = "12px system-ui, sans-serif";
+    pen.font = valueFont;
     pen.textAlign = "right";
     tracks.forEach((track, i) => {
       const { left, top, width, height } = cells[i];
@@ -58,17 +60,18 @@ function valueAt(track, array, moment) {
 }
 
 function layOut(count, width, height) {
-  const columns = Math.max(1, Math.min(Math.floor(width / 420), Math.ceil(count / 8)));
+  const em = textScale();
+  const columns = Math.max(1, Math.min(Math.floor(width / (420 * em)), Math.ceil(count / 8)));
   const rows = Math.ceil(count / columns);
   const cellWidth = width / columns;
-  const cellHeight = Math.min(120, (height - 2 * EDGE) / rows);
-  const names = Math.min(130, cellWidth * 0.28);
+  const cellHeight = Math.min(120 * em, (height - 2 * EDGE) / rows);
+  const names = Math.min(130 * em, cellWidth * 0.28);
   return Array.from({ length: count }, (_, i) => {
     const column = Math.floor(i / rows);
     const left = column * cellWidth + names + 16;
     const right = (column + 1) * cellWidth - 14;
     const top = EDGE + (i % rows) * cellHeight;
-    return { left, right, top: top + 2, width: right - 58 - left, height: cellHeight - 4, names };
+    return { left, right, top: top + 2, width: right - 58 * em - left, height: cellHeight - 4, names };
   });
 }
 
@@ -98,7 +101,7 @@ function drawTrack(pen, cell, track, array, steps, tones) {
   });
   pen.stroke();
   pen.fillStyle = tones.ink;
-  pen.font = "13px system-ui, sans-serif";
+  pen.font = font(13);
   pen.textAlign = "right";
   pen.fillText(track.name, left - 10, top + height / 2 + 4, cell.names);
 }
