@@ -82,6 +82,11 @@ class OpenSession(Session):
         entry = self._by_id.get(action_id)
         return None if entry is None else _action(entry, self.folder)
 
+    @property
+    def actions(self) -> int:
+        """How many actions there were so far; it only ever grows."""
+        return len(self._journal.entries)
+
     def add(self, answer: Answer, action_id: str) -> None:
         """Save an answer. It is on the disk when this returns."""
         self.check_answer(answer)
