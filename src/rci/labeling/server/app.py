@@ -151,8 +151,8 @@ class _Server:
             "steps": int(desk.session.lengths[episode]),
             "speed": desk.speed(annotator, item),
             "answer": answer and {"verdict": answer.verdict, "stop_index": answer.stop_index},
-            "before": before and desk.key(annotator, before),
-            "after": after and desk.key(annotator, after),
+            "before": desk.key(annotator, before),
+            "after": desk.key(annotator, after),
             "film": {"kind": self.kind},
         }
         if self.exhibit.reveals or self.exhibit.costs is not None:
@@ -226,9 +226,7 @@ class _Server:
 
     async def undo(self, request: Request, annotator: str) -> Response:
         item = self.desk.undo(annotator, _action_id(await _json(request)))
-        return JSONResponse(
-            {"item": None if item is None else self.desk.key(annotator, item), **self._state(annotator)}
-        )
+        return JSONResponse({"item": self.desk.key(annotator, item), **self._state(annotator)})
 
     def _item(self, request: Request, annotator: str) -> Item:
         try:
@@ -242,7 +240,7 @@ class _Server:
         if item is not None:
             desk.look_at(annotator, item)  # from now on: the page will show it
         return {
-            "next": None if item is None else desk.key(annotator, item),
+            "next": desk.key(annotator, item),
             "done": done,
             "total": total,
             "undoable": bool(desk.standing(annotator).undoable),
