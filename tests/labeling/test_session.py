@@ -151,12 +151,28 @@ def test_links_last_until_they_are_renewed(tmp_path):
     tokens, secret = session.tokens(["ann", "bob"])
     assert len(set(tokens.values())) == 2
     assert all(len(token) >= 32 for token in tokens.values())
-    assert session.tokens(["ann"]) == ({"ann": tokens["ann"]}, secret)
-    assert session.tokens(["ann", "eve"])[0]["ann"] == tokens["ann"]
+    assert session.tokens(["ann"]) == session.tokens([]) == (tokens, secret)
+    more, _ = session.tokens(["eve"])
+    assert list(more) == ["ann", "bob", "eve"]
+    assert more["ann"] == tokens["ann"]
     renewed, other = session.tokens(["ann"], renew=True)
+    assert list(renewed) == ["ann"]
     assert renewed["ann"] != tokens["ann"]
     assert other != secret
+    assert list(session.tokens([], renew=True)[0]) == ["ann"]
     assert stat.S_IMODE((tmp_path / "answers" / "tokens.json").stat().st_mode) == 0o600
+
+
+def test_somebody_labels_if_nobody_is_named(tmp_path):
+    assert list(open_session(tmp_path / "answers", EPISODES).tokens([])[0]) == ["annotator"]
+
+
+def test_another_rate_is_kept(tmp_path):
+    session = open_session(tmp_path / "answers", EPISODES)
+    session.set_rate(2.5)
+    session.close()
+    again = read_session(tmp_path / "answers")
+    assert (again.rate, list(again.lengths), again.episodes_hash) == (2.5, [5, 3, 8], EPISODES.hash)
 
 
 def test_gold_is_kept(tmp_path):

@@ -131,8 +131,11 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         text = (path / "manifest.json").read_text(encoding="utf-8")
         manifest = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
-        run = " It is the folder of a run: look at report/index.html, or at a folder inside."
-        hint = run if (path / "config.json").is_file() else ""
+        hints = {
+            "config.json": " It is the folder of a run: look at report/index.html, or at a folder inside.",
+            "session.json": f" It is the folder of a labelling session: `rci labels agreement {path}` tells of it.",
+        }
+        hint = next((text for name, text in hints.items() if (path / name).is_file()), "")
         raise RciError(f"{path} is not an artefact folder: it has no manifest.json.{hint}") from None
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None

@@ -22,6 +22,10 @@ SUM = "sum"  # the name of the checksum in a line
 SUM_DIGITS = 12
 
 
+class NotSavedError(RciError):
+    """The disk did not take a line. It may later, so whoever sent it should keep it and try again."""
+
+
 class Journal:
     """The one writer of a journal. Opening it locks the file, so that a second writer is refused."""
 
@@ -52,7 +56,7 @@ class Journal:
     def append(self, *entries: dict[str, Any]) -> None:
         """Add lines; they are on the disk when this returns, and none of them is if it raises."""
         if self._broken:
-            raise RciError(self._broken)
+            raise NotSavedError(self._broken)
         data = b"".join(_line(entry) for entry in entries)
         try:
             if os.write(self._file, data) != len(data):
@@ -66,7 +70,7 @@ class Journal:
             except OSError:
                 # Whether the line is there is not known any more: nothing may follow it until it was read again.
                 self._broken = f"{reason} Start again when there is room."
-            raise RciError(reason) from None
+            raise NotSavedError(reason) from None
         self._size += len(data)
         self.entries.extend(entries)
 

@@ -29,6 +29,7 @@ from rci.labeling.journal import Journal, read_journal
 FORMAT = 1
 DEFAULT_RATE = 10.0  # steps per second, for episodes of which nobody knows how long a step takes
 TOKEN_BYTES = 24
+SOMEBODY = "annotator"  # the name of whoever labels, if nobody is named
 DEFAULTS = {field.name: field.default for field in fields(Answer)}
 
 
@@ -122,23 +123,32 @@ class OpenSession(Session):
                 f"{answer.stop_index}."
             )
 
+    def set_rate(self, rate: float) -> None:
+        """Play at another number of steps per second from now on."""
+        self.rate = rate
+        _write_facts(self.folder, self.episodes_hash, [int(n) for n in self.lengths], rate)
+
     def set_gold(self, gold: Mapping[int, int]) -> None:
         """Keep the right answers to some episodes: their stop indices, -1 where they are safe."""
         self.gold = dict(gold)
         write_file(self.folder / "gold.json", _json({str(i): stop for i, stop in sorted(gold.items())}))
 
     def tokens(self, annotators: Sequence[str], renew: bool = False) -> tuple[dict[str, str], str]:
-        """The token of each annotator and the secret that items are named with; new ones for those without.
+        """The token of everybody who has one or is named, and the secret that items are named with.
 
-        They are kept, so that a page that is open goes on working when the server is started again.
+        They are kept, so that a page that is open goes on working when the server is started again. renew: all who
+        had one lose it, and those who are named, or had one if nobody is, get new ones.
         """
         path = self.folder / "tokens.json"
-        kept = {} if renew else _read_json(path) if path.exists() else {}
-        tokens, secret = dict(kept.get("tokens", {})), kept.get("secret") or secrets.token_hex(16)
-        for name in annotators:
+        kept = _read_json(path) if path.exists() else {}
+        tokens, secret = dict(kept.get("tokens", {})), kept.get("secret")
+        names = annotators or list(tokens) or [SOMEBODY]
+        if renew or secret is None:
+            tokens, secret = {}, secrets.token_hex(16)
+        for name in names:
             tokens.setdefault(check_name(name), secrets.token_urlsafe(TOKEN_BYTES))
         write_file(path, _json({"tokens": tokens, "secret": secret}), mode=0o600)
-        return {name: tokens[name] for name in annotators}, secret
+        return tokens, secret
 
     def close(self) -> None:
         """Let others write."""
@@ -164,14 +174,7 @@ def open_session(
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RciError(f"cannot write {place}: {error.strerror or error}.") from None
-        lengths = [int(n) for n in episodes.lengths]
-        facts = {
-            "format": FORMAT,
-            "episodes": episodes.hash,
-            "lengths": lengths,
-            "rate": rate or DEFAULT_RATE,
-        }
-        write_file(path, _json(facts))
+        _write_facts(place, episodes.hash, [int(n) for n in episodes.lengths], rate or DEFAULT_RATE)
     session = OpenSession(place, _facts(place))
     try:
         if episodes is not None:
@@ -193,6 +196,11 @@ def _no_session(folder: Path) -> RciError:
     return RciError(
         f"{folder} holds no labelling session: `rci serve EPISODES --labels {folder}` begins one."
     )
+
+
+def _write_facts(folder: Path, episodes_hash: str, lengths: list[int], rate: float) -> None:
+    facts = {"format": FORMAT, "episodes": episodes_hash, "lengths": lengths, "rate": rate}
+    write_file(folder / "session.json", _json(facts))
 
 
 def _facts(folder: Path) -> dict[str, Any]:

@@ -77,10 +77,11 @@ def serve(request: Request, say: Callable[[str], None]) -> None:
     try:
         if gold is not None:
             session.set_gold(gold)
-        annotators = request.annotators or tuple(session.standing) or ("annotator",)
-        tokens, secret = session.tokens(annotators, request.new_links)
+        if request.rate is not None and request.rate != session.rate:
+            session.set_rate(request.rate)
+        tokens, secret = session.tokens(request.annotators, request.new_links)
         queue = make_queue(replace(order, gold=tuple(session.gold)), len(episodes))
-        desk = Desk(session, queue, list(annotators), secret, request.votes)
+        desk = Desk(session, queue, list(tokens), secret, request.votes)
         own = links(listening, request.host, tokens)
         app = make_app(desk, exhibit, tokens, known_names(request.host))
         run_server(app, listening, lambda: _announce(own, desk, request, say))

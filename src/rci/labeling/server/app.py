@@ -25,6 +25,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.labeling.answers import STOP, VERDICTS
 from rci.labeling.desk import ConflictError, Desk, Given
+from rci.labeling.journal import NotSavedError
 from rci.labeling.progress import progress
 from rci.labeling.queue import Item
 from rci.labeling.server.film_bytes import film_bytes
@@ -36,6 +37,7 @@ from rci.tasks.base import Task
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ACTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 MOST_SECONDS, MOST_PACE = 1e7, 1e5
+STATUS: dict[type, int] = {ConflictError: 409, NotSavedError: 503}  # of what the page is told; else 400
 FIELDS = {"id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "review"}
 
 Handler = Callable[[Request, str], Awaitable[Response]]
@@ -315,9 +317,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _users_error(request: Request, error: Exception) -> Response:
-    if isinstance(error, ConflictError):
-        return refuse(409, str(error))
-    return refuse(400, str(error))
+    return refuse(STATUS.get(type(error), 400), str(error))
 
 
 async def _own_error(request: Request, error: Exception) -> Response:
