@@ -68,7 +68,7 @@ def test_the_lower_of_two_in_the_middle():
 
 def test_one_vote_each_that_of_the_first_showing_and_a_review_replaces_it():
     first = [Answer("a", 0, STOP, 4), Answer("b", 0, STOP, 6), Answer("c", 0, SAFE)]
-    again = [Answer("c", 0, SAFE, showing=n) for n in (1, 2, 3)]
+    again = [Answer(name, 0, SAFE, showing=n) for name in "abc" for n in (1, 2)]
     assert consensus([*first, *again], 1).stop_index.tolist() == [4]
     review = [Answer("a", 0, SAFE, review=True)]
     standing = fold([*first, *again, *review])

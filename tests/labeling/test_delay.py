@@ -9,6 +9,8 @@ from rci.labeling.answers import SAFE, STOP, UNSURE, Answer
 from rci.labeling.delay import (
     Delay,
     estimate_delays,
+    gold_quotients,
+    repeat_quotients,
     shift_back,
     weighted_median,
     why_no_delay,
@@ -52,6 +54,9 @@ def test_a_delay_from_known_episodes_by_hand():
         Answer("ann", 6, SAFE, showing=1),
         dataclasses.replace(stop(0, 99, 10.0, showing=1), review=True),
     ]
+    quotients = gold_quotients(answers[:8], gold, RATE)
+    assert quotients.seconds.tolist() == [0.4, 0.5, 0.5, 0.3, -3.0]
+    assert quotients.weight.tolist() == [10, 20, 4, 10, 10]
     found = estimate_delays(answers, gold, RATE)["ann"]
     assert found.seconds == pytest.approx(0.4, abs=1e-15)
     assert (found.stops, found.source) == (5, "gold")
@@ -76,6 +81,9 @@ def test_a_delay_from_repetitions_by_hand():
     answers += [stop(9, 3, 10.0), stop(9, 90, 10.25, showing=1)]  # paces too close to say anything
     answers += [stop(10, 3, None), stop(10, 90, 10.0, showing=1)]  # the recorded pace twice
     answers += [stop(11, 3, 5.0), Answer("ann", 11, SAFE, showing=1, pace=20.0)]
+    quotients = repeat_quotients([a for a in answers if a.verdict == STOP], RATE)
+    assert quotients.seconds.tolist() == pytest.approx([0.4, 0.5, 0.3, 0.6, 0.0], abs=1e-15)
+    assert quotients.weight.tolist() == [20, 20, 30, 10, 2.5]
     found = estimate_delays(answers, {}, RATE)["ann"]
     assert found.seconds == pytest.approx(0.4, abs=1e-15)
     assert (found.stops, found.source) == (10, "repeats")

@@ -19,7 +19,7 @@ SUFFIXES = pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
 ANSWERS = [
     Answer("ann", 0, STOP, 4, seconds=12.5, pace=0.1 + 0.2, watched=5, time=1.75e9, imported=True),
     Answer("ann", 0, STOP, 3, showing=1, pace=0.0, review=True, imported=True),
-    Answer("bob, the second", 2, UNSURE, imported=True),
+    Answer("bob the second", 2, UNSURE, imported=True),
     Answer("None", 3, SAFE, imported=True),
 ]
 
@@ -40,7 +40,7 @@ def test_what_the_files_look_like(tmp_path):
         "annotator,episode,showing,verdict,stop_index,seconds,pace,watched,time,review\n"
         "ann,0,0,stop,4,12.5,0.30000000000000004,5,1750000000.0,false\n"
         "ann,0,1,stop,3,,0.0,,,true\n"
-        '"bob, the second",2,0,unsure,,,,,,false\n'
+        "bob the second,2,0,unsure,,,,,,false\n"
     )
     write_answers(tmp_path / "a.jsonl", ANSWERS[3:])
     assert (tmp_path / "a.jsonl").read_text() == (
@@ -49,7 +49,7 @@ def test_what_the_files_look_like(tmp_path):
     )
 
 
-letters = st.characters(categories=["L", "N", "P", "S"])
+letters = st.characters(categories=["L", "N"])
 names = st.text(letters, min_size=1, max_size=8) | st.tuples(letters, letters).map(" ".join)
 amounts = st.none() | st.floats(0, 1e12)
 
@@ -119,7 +119,7 @@ def test_labels_as_answers():
         Answer("rule", 0, STOP, 4, imported=True),
         Answer("rule", 1, SAFE, imported=True),
     ]
-    with pytest.raises(RciError, match="name of the annotator must be one line of text"):
+    with pytest.raises(RciError, match="annotator's name"):
         answers_from_labels(labels, "")
 
 
@@ -177,7 +177,7 @@ HEAD = "annotator,episode,verdict,stop_index"
         ("episode,stop_index\n1,2\n", "line 2 does not say who answered"),
         (f"{HEAD}\nann,1,safe,\nbob,1,safe,\nann,1,stop,2\n", "line 4: ann answered episode 1, showing 0, in line 2"),
         (f"{HEAD}\nann,1,safe,,late\n", "line 2 has more fields than there are columns"),
-        (f"{HEAD}\na\x07n,1,safe,\n", "annotator in .*line 2 must be one line of text"),
+        (f"{HEAD}\na\x07n,1,safe,\n", "line 2: an annotator's name"),
         (f"{HEAD},seconds\nann,1,safe,,-3\n", "line 2: seconds must be a number from 0 on, got '-3'"),
         (f"{HEAD},pace\nann,1,safe,,fast\n", "line 2: pace must be a number from 0 on, got 'fast'"),
         (f"{HEAD},pace\nann,1,safe,,inf\n", "line 2: pace must be a number from 0 on, got 'inf'"),
@@ -216,9 +216,7 @@ def test_an_annotator_does_not_take_the_answers_of_another(tmp_path):
     write_answers(tmp_path / "a.csv", [Answer("ann", 1, SAFE)])
     with pytest.raises(RciError, match="line 2 is by ann, not by bob; leave the annotator out"):
         read_answers(tmp_path / "a.csv", LENGTHS, "bob")
-    with pytest.raises(
-        RciError, match="name of the annotator must be one line of text without spaces around it"
-    ):
+    with pytest.raises(RciError, match="annotator's name"):
         read_answers(tmp_path / "a.csv", LENGTHS, " bob")
 
 
@@ -232,7 +230,7 @@ def test_places_that_cannot_be_read_or_written(tmp_path):
         write_answers(tmp_path / "a.xlsx", ANSWERS)
     with pytest.raises(RciError, match="cannot write"):
         write_answers(tmp_path / "none" / "a.csv", ANSWERS)
-    with pytest.raises(RciError, match="one line of text"):
+    with pytest.raises(RciError, match="annotator's name"):
         write_answers(tmp_path / "a.csv", [Answer("two\nlines", 0, SAFE)])
     long = tmp_path / "long.csv"
     long.write_text(f"{HEAD}\n{'x' * 200_000},1,safe,\n")

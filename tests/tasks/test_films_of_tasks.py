@@ -16,10 +16,11 @@ from rci.collection import collect
 from rci.data.errors import RciError
 from rci.data.types import Episode, Episodes
 from rci.tasks import TASKS
+from rci.tasks.base import BehaviourPolicy, uniform_actions
 from rci.tasks.fetch_reach.film import paths_film
 from rci.tasks.fetch_reach.hazard import GOAL, GOAL_RADIUS, GOAL_REACH, GRIPPER, HAZARD, START, Hazard
 from rci.tasks.film import MOST_TRACKS, Film, signal_film
-from rci.tasks.highway.film import road_film, way
+from rci.tasks.highway.film import road_film, unclipped, way
 from rci.tasks.highway.scene import read_scene
 from rci.tasks.highway.task import hold_lane
 
@@ -68,13 +69,25 @@ def test_the_way_is_summed_up_from_the_speed() -> None:
     assert way(np.array([10.0]), 0.5).tolist() == [0]
 
 
-def test_what_is_held_at_the_limit_does_not_move_there() -> None:
-    obs = np.zeros((1, 3, 7))
-    obs[0] = [[1, 1, 1.0, 0.3, 0.05, 1, 0], [1, 0.1, -0.5, 0, -0.05, 1, 0], [1, 0.2, -1.0, 0, -0.05, 1, 0]]
-    cars = cars_of(road_film(obs, 0.2))[0]
-    assert cars[:, ACROSS].tolist() == [16, 8, 0]
-    # The second one keeps the ego's distance truthfully: it slides away from where the ego is held.
-    assert cars[:, VY] == pytest.approx([0, -4, 0])
+def test_beyond_the_limit_the_ego_is_carried_on() -> None:
+    place = np.array([15.0, 16.0, 16.0, 16.0, 14.0, -16.0, -16.0])
+    speed = np.array([10.0, 10.0, 10.0, -30.0, -30.0, 0.0, -5.0])
+    # In steps of 1 s: 15 + 10, + 10, then -10 to 25, seen again at 14, and on the other side at least at the limit.
+    assert unclipped(place, speed, 1.0, 16.0).tolist() == [15, 25, 35, 25, 14, -16, -18.5]
+    assert unclipped(np.array([16.0, 16.0]), np.array([0.0, -50.0]), 1.0, 16.0).tolist() == [16, 16]
+
+
+def test_cars_stay_in_their_lanes_while_the_ego_leaves_the_road() -> None:
+    obs = np.zeros((3, 3, 7))
+    obs[:, 0] = [1, 1, 1.0, 0.3, 0.05, 1, 0]  # 4 m/s to the right
+    obs[0, 0, 2], obs[:, 1:, 0] = 0.975, 1  # 15.6 m, then 16.4 m and 17.2 m
+    obs[:, 1, 2] = (12 - np.array([15.6, 16.4, 17.2])) / 16
+    obs[:, 2, 2] = [-15.6 / 16, -1, -1]  # in the first lane: too far to the side for its place to be known
+    cars = cars_of(road_film(obs, 0.2))
+    assert cars[:, 0, ACROSS] == pytest.approx([15.6, 16.4, 17.2])
+    assert cars[:, 1, ACROSS] == pytest.approx([12, 12, 12])
+    assert cars[:, 2, PRESENT].tolist() == [1, 0, 0]
+    assert cars[:, 0, VY] == pytest.approx([4, 4, 4])
 
 
 def test_films_of_highway_tasks_know_their_clock() -> None:
@@ -100,12 +113,14 @@ def test_other_observations_are_no_road(shape: tuple[int, ...]) -> None:
 class Drive:
     """Observations of a drive in the original simulator, and where all its cars really were."""
 
-    def __init__(self, env: Env[Any, Any], steps: int, seed: int = 0) -> None:
+    def __init__(
+        self, env: Env[Any, Any], steps: int, drive: BehaviourPolicy = hold_lane, seed: int = 0
+    ) -> None:
         rng, world = np.random.default_rng(seed), env.unwrapped
         obs, _ = env.reset(seed=seed)
         rows, cars = [obs], [self.read(world)]
         for _ in range(steps):
-            obs = env.step(hold_lane(rng, obs[None])[0])[0]
+            obs = env.step(drive(rng, obs[None])[0])[0]
             rows.append(obs)
             cars.append(self.read(world))
         self.obs, self.cars = np.array(rows), np.array(cars)  # [T+1, V, 7], [T+1, all, 6]
@@ -162,6 +177,21 @@ def test_the_film_shows_what_the_reports_draw(drive: Drive) -> None:
     for row, shown in zip(drive.obs, cars_of(TASKS["highway"].film(drive.obs))):  # type: ignore[misc]
         drawn = np.stack(read_scene(row)[:4], -1)
         assert shown[shown[:, PRESENT] == 1][:, 1:5] == pytest.approx(drawn, abs=1e-9)
+
+
+def test_an_ego_that_leaves_the_road_is_followed_and_the_others_stay_in_their_lanes() -> None:
+    pytest.importorskip("highway_env")
+    env = rci.tasks.make("highway")
+    drive = Drive(env, 25, lambda rng, obs: uniform_actions(2)(rng, obs) * [1.0, 0.1] + [0.0, 0.03])
+    env.close()
+    cars, clipped = cars_of(TASKS["highway"].film(drive.obs)), np.abs(drive.obs[:, 0, 2]) >= 1  # type: ignore[misc]
+    assert (clipped.sum() >= 5, drive.cars[:, 0, 1].max() > 25) == (True, True)
+    assert cars[:, 0, ACROSS] == pytest.approx(drive.cars[:, 0, 1], abs=1.5)
+    assert cars[~clipped, 0, ACROSS] == pytest.approx(drive.cars[~clipped, 0, 1], abs=1e-4)
+    others = cars[clipped, 1:][cars[clipped, 1:, PRESENT] == 1]
+    assert len(others) > 5
+    assert np.abs(others[:, ACROSS] - 4 * np.rint(others[:, ACROSS] / 4)).max() < 1.5
+    assert np.abs(others[:, ACROSS] - 6).max() < 8
 
 
 def crowded_road(vehicles: int = 50, steps: int = 100, seed: int = 0) -> Film:

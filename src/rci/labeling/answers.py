@@ -6,11 +6,14 @@ not yet taken back. So everything that was ever pressed is kept, and the present
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rci.data.errors import RciError
 
+LONGEST_NAME = 60
+NAME = re.compile(r"\w([\w .@+-]*\w)?")
 STOP, SAFE, UNSURE = "stop", "safe", "unsure"
 VERDICTS = (STOP, SAFE, UNSURE)
 
@@ -36,6 +39,7 @@ class Answer:
     imported: bool = False  # brought in from a file: undo does not reach it
 
     def __post_init__(self) -> None:
+        check_name(self.annotator)
         if self.verdict not in VERDICTS:
             raise RciError(f"a verdict is one of {', '.join(VERDICTS)}, got {self.verdict!r}.")
         if (self.verdict == STOP) != (self.stop_index >= 0) or self.stop_index < -1:
@@ -92,6 +96,16 @@ class Standing:
     def answers(self) -> list[Answer]:
         """Every answer that counts, in the order of episodes."""
         return [given[-1] for _, given in sorted(self.history.items())]
+
+
+def check_name(name: str) -> str:
+    """Refuse names of annotators that are empty, long or odd: they stand in files and on pages."""
+    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
+        raise RciError(
+            f"an annotator's name is 1 to {LONGEST_NAME} letters, digits or spaces, '.', '-', '_', '@', '+' inside, "
+            f"got {name!r}."
+        )
+    return name
 
 
 def fold(actions: Iterable[Action]) -> dict[str, Standing]:

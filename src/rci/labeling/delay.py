@@ -90,7 +90,7 @@ def why_no_delay(answers: Iterable[Answer], gold: Mapping[int, int], rate: float
 
 
 def gold_quotients(stops: Sequence[Answer], gold: Mapping[int, int], rate: float) -> Quotients:
-    """`(pressed - known) / pace`, weight `pace`, for stops of known stops, pressed while the episode played."""
+    """`(pressed - known) / pace`, weight `pace`, of the stops that were pressed while a known episode played."""
     used = [a for a in stops if gold.get(a.episode, -1) >= 0 and pace_of(a, rate) > 0]
     pace = _array([pace_of(a, rate) for a in used])
     late = _array([a.stop_index - gold[a.episode] for a in used]) / pace

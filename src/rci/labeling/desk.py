@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from rci.data.errors import RciError
+from rci.data.record import Array
 from rci.labeling.answers import UNSURE, Answer, Standing, Undo
 from rci.labeling.queue import Item
 from rci.labeling.session import OpenSession
@@ -51,18 +53,19 @@ class Desk:
     ) -> None:
         self.session, self.queue, self.votes = session, queue, votes
         self._place = {item: place for place, item in enumerate(queue)}
-        self._keys = {
-            name: {_key(secret, name, item): item for item in queue} for name in annotators
-        }  # of each annotator
+        self._keys = {name: {_key(secret, name, item): item for item in queue} for name in annotators}
         self._names = {name: {item: key for key, item in keys.items()} for name, keys in self._keys.items()}
         self._viewing: dict[str, Item] = {}
-        # How many annotators have said something of each episode, unsure apart: what `votes` counts.
-        self._votes = Counter(
-            answer.episode
-            for standing in session.standing.values()
-            for answer in standing.answers()
-            if _counts(answer)
-        )
+        # By place in the queue: which episode it is, where its first showing stands, and whether its answer is known.
+        self._episode = np.array([episode for episode, _ in queue])
+        self._first = np.array([self._place[episode, 0] for episode, _ in queue])
+        self._gold = np.isin(self._episode, list(session.gold))
+        self._answered = {name: self._answered_by(name) for name in annotators}
+        # By episode: how many annotators have said something of it, unsure apart. That is what `votes` counts.
+        self._votes = np.zeros(len(session.lengths), np.int64)
+        for standing in session.standing.values():
+            for answer in standing.answers():
+                self._count(None, answer)
 
     def item(self, annotator: str, key: str) -> Item:
         """The item with this key."""
@@ -71,9 +74,9 @@ class Desk:
         except KeyError:
             raise LookupError(key) from None
 
-    def key(self, annotator: str, item: Item) -> str:
-        """The key of an item, for this annotator only."""
-        return self._names[annotator][item]
+    def key(self, annotator: str, item: Item | None) -> str | None:
+        """The key of an item, for this annotator only; None for nothing, and for what is not in the queue any more."""
+        return None if item is None else self._names[annotator].get(item)
 
     def standing(self, annotator: str) -> Standing:
         """What the annotator says so far."""
@@ -85,10 +88,13 @@ class Desk:
 
     def neighbours(self, annotator: str, item: Item) -> tuple[Item | None, Item | None]:
         """The items before and after one, among those that the annotator has answered or may answer."""
-        standing, place = self.standing(annotator), self._place[item]
-        before = (i for i in reversed(self.queue[:place]) if self._shown(annotator, standing, i))
-        after = (i for i in self.queue[place + 1 :] if self._shown(annotator, standing, i))
-        return next(before, None), next(after, None)
+        shown = np.flatnonzero(self._answered_of(annotator) | self._open(annotator))
+        place = self._place[item]
+        before, after = shown[shown < place], shown[shown > place]
+        return (
+            self.queue[before[-1]] if len(before) else None,
+            self.queue[after[0]] if len(after) else None,
+        )
 
     def look_at(self, annotator: str, item: Item) -> None:
         """Remember what somebody looks at, so that nobody else is asked the same if one answer is enough."""
@@ -96,14 +102,13 @@ class Desk:
 
     def next_item(self, annotator: str) -> Item | None:
         """The first item of the queue that this annotator has not answered and should."""
-        standing = self.standing(annotator)
-        return next((item for item in self.queue if self._open(annotator, standing, item)), None)
+        waiting = self._open(annotator)
+        return self.queue[int(waiting.argmax())] if waiting.any() else None
 
     def counts(self, annotator: str) -> tuple[int, int]:
         """How many items the annotator has answered, and how many there are for them in all."""
-        standing = self.standing(annotator)
-        done = sum(item in standing.history for item in self.queue)
-        return done, done + sum(self._open(annotator, standing, item) for item in self.queue)
+        done = int(self._answered_of(annotator).sum())
+        return done, done + int(self._open(annotator).sum())
 
     def speed(self, annotator: str, item: Item) -> float | None:
         """How fast to begin: a repetition at half the pace of the first showing, which tells the reaction time."""
@@ -129,6 +134,7 @@ class Desk:
         before = self.standing(annotator).current(answer.item)
         self.session.add(answer, action_id)
         self._count(before, answer)
+        self._answered[annotator][self._place[answer.item]] = True
 
     def undo(self, annotator: str, action_id: str) -> Item | None:
         """Take back the annotator's last answer and say to which item it was; once only under the same id."""
@@ -140,7 +146,10 @@ class Desk:
         taken = self.session.undo(annotator, action_id)
         if taken is None:
             return None
-        self._count(taken, self.standing(annotator).current(taken.item))
+        remaining = self.standing(annotator).current(taken.item)
+        self._count(taken, remaining)
+        if taken.item in self._place:  # it may be of an earlier start, with other repetitions
+            self._answered[annotator][self._place[taken.item]] = remaining is not None
         return taken.item
 
     def _count(self, before: Answer | None, after: Answer | None) -> None:
@@ -148,19 +157,25 @@ class Desk:
             if answer is not None and _counts(answer):
                 self._votes[answer.episode] += change
 
-    def _open(self, annotator: str, standing: Standing, item: Item) -> bool:
-        episode, showing = item
-        if item in standing.history:
-            return False
-        if showing:  # a repetition is of something that was answered
-            return (episode, 0) in standing.history
-        if self.votes is None or episode in self.session.gold:
-            return True
-        taken = sum(name != annotator and viewed == item for name, viewed in self._viewing.items())
-        return self._votes[episode] + taken < self.votes
+    def _answered_of(self, annotator: str) -> Array:
+        kept = self._answered.get(annotator)
+        return self._answered_by(annotator) if kept is None else kept
 
-    def _shown(self, annotator: str, standing: Standing, item: Item) -> bool:
-        return item in standing.history or self._open(annotator, standing, item)
+    def _answered_by(self, annotator: str) -> Array:
+        history = self.standing(annotator).history
+        return np.array([item in history for item in self.queue])
+
+    def _open(self, annotator: str) -> Array:
+        """Which items of the queue wait for this annotator. A repetition does once its first showing is answered."""
+        answered, places = self._answered_of(annotator), np.arange(len(self.queue))
+        waiting = ~answered & ((self._first == places) | answered[self._first])
+        if self.votes is None:
+            return np.asarray(waiting)
+        votes = self._votes[self._episode]
+        for name, viewed in self._viewing.items():
+            if name != annotator:
+                votes[self._place[viewed]] += 1  # an answer that is on its way
+        return np.asarray(waiting & (self._gold | (self._first != places) | (votes < self.votes)))
 
 
 def _counts(answer: Answer) -> bool:

@@ -16,7 +16,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.record import check_lengths
 from rci.data.store import write_file
 from rci.data.types import Labels
-from rci.labeling.answers import SAFE, STOP, VERDICTS, Answer
+from rci.labeling.answers import SAFE, STOP, VERDICTS, Answer, check_name
 from rci.labeling.rows import MISSING, amount, flag, is_empty, read_rows, whole_number
 
 COLUMNS = (
@@ -31,6 +31,7 @@ COLUMNS = (
     "time",
     "review",
 )
+SUFFIXES = (".csv", ".jsonl")
 EMPTY_FILE = "a file without answers still has a line with the names of its columns."
 
 
@@ -38,7 +39,6 @@ def write_answers(path: str | Path, answers: Iterable[Answer]) -> None:
     """Write answers to a .csv or .jsonl file, whole or not at all; what is not known is empty, or null."""
     rows = []
     for answer in answers:
-        check_name(answer.annotator, "an annotator")
         row = {name: getattr(answer, name) for name in COLUMNS}
         rows.append({**row, "stop_index": answer.stop_index if answer.verdict == STOP else None})
     _write_rows(Path(path), COLUMNS, rows)
@@ -54,7 +54,7 @@ def read_answers(path: str | Path, lengths: ArrayLike, annotator: str | None = N
     """
     recorded = check_lengths(lengths).tolist()
     if annotator is not None:
-        check_name(annotator, "the annotator")
+        check_name(annotator)
     answers = []
     lines: dict[tuple[str, int, int], int] = {}
     columns = set(COLUMNS)
@@ -77,7 +77,7 @@ def read_answers(path: str | Path, lengths: ArrayLike, annotator: str | None = N
 
 def answers_from_labels(labels: Labels, annotator: str) -> list[Answer]:
     """Labels as the answers of an annotator who saw every episode. What a stop cost, and why, is no part of them."""
-    check_name(annotator, "the annotator")
+    check_name(annotator)
     return [
         Answer(annotator, episode, STOP if stop >= 0 else SAFE, stop, imported=True)
         for episode, stop in enumerate(labels.stop_index.tolist())
@@ -101,14 +101,6 @@ def write_stops(path: str | Path, labels: Labels) -> None:
         for i, (stop, cost) in enumerate(zip(labels.stop_index.tolist(), labels.cost.tolist()))
     ]
     _write_rows(Path(path), columns, [{name: row[name] for name in columns} for row in rows])
-
-
-def check_name(name: str, whose: str) -> None:
-    """Refuse names that do not survive a file: empty ones, ones with line breaks, and spaces around them."""
-    if not isinstance(name, str) or not name or name != name.strip() or not name.isprintable():
-        raise RciError(
-            f"the name of {whose} must be one line of text without spaces around it, got {name!r}."
-        )
 
 
 def _answer(row: Mapping[str, Any], where: str, lengths: Sequence[int], annotator: str | None) -> Answer:
@@ -176,9 +168,10 @@ def _annotator(field: Any, given: str | None, where: str) -> str:
         raise RciError(
             f"{where} is by {named}, not by {given}; leave the annotator out to take the names in the file."
         )
-    name = named or str(given)
-    check_name(name, f"the annotator in {where}")
-    return name
+    try:
+        return check_name(named or str(given))
+    except RciError as error:
+        raise RciError(f"{where}: {error}") from None
 
 
 def _refuse_misspelt(name: str | None, where: str) -> None:

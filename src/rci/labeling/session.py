@@ -9,7 +9,6 @@ tokens.json    the secret links; needed by nobody else, so leave it out when the
 from __future__ import annotations
 
 import json
-import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -24,14 +23,12 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.data.store import write_file
-from rci.labeling.answers import Action, Answer, Standing, Undo, fold
+from rci.labeling.answers import Action, Answer, Standing, Undo, check_name, fold
 from rci.labeling.journal import Journal, read_journal
 
 FORMAT = 1
 DEFAULT_RATE = 10.0  # steps per second, for episodes of which nobody knows how long a step takes
 TOKEN_BYTES = 24
-LONGEST_NAME = 60
-NAME = re.compile(r"\w([\w .@+-]*\w)?")
 DEFAULTS = {field.name: field.default for field in fields(Answer)}
 
 
@@ -85,6 +82,11 @@ class OpenSession(Session):
         entry = self._by_id.get(action_id)
         return None if entry is None else _action(entry, self.folder)
 
+    @property
+    def actions(self) -> int:
+        """How many actions there were so far; it only ever grows."""
+        return len(self._journal.entries)
+
     def add(self, answer: Answer, action_id: str) -> None:
         """Save an answer. It is on the disk when this returns."""
         self.check_answer(answer)
@@ -110,7 +112,6 @@ class OpenSession(Session):
 
     def check_answer(self, answer: Answer) -> None:
         """Refuse an answer to what is not there."""
-        check_name(answer.annotator)
         if not 0 <= answer.episode < len(self.lengths):
             raise RciError(
                 f"there is no episode {answer.episode}: they are numbered 0 to {len(self.lengths) - 1}."
@@ -186,16 +187,6 @@ def read_session(folder: str | Path) -> Session:
     place = Path(folder)
     facts = _facts(place)
     return Session(place, facts, [_action(entry, place) for entry in read_journal(place / "answers.jsonl")])
-
-
-def check_name(name: str) -> str:
-    """Refuse names of annotators that are empty, long or odd: they stand in files and on pages."""
-    if len(name) > LONGEST_NAME or not NAME.fullmatch(name):
-        raise RciError(
-            f"an annotator's name is 1 to {LONGEST_NAME} letters, digits or spaces, '.', '-', '_', '@', '+' inside, "
-            f"got {name!r}."
-        )
-    return name
 
 
 def _no_session(folder: Path) -> RciError:

@@ -7,19 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import Provenance, check_place, read, write
 from rci.data.types import Episodes, Labels
 from rci.labeling.agreement import agreement, agreement_table, gold_accuracy
 from rci.labeling.answers import Answer
-from rci.labeling.consensus import MISSING, Consensus, consensus, resolve
-from rci.labeling.delay import Delay, delay_table, estimate_delays
-from rci.labeling.exchange import answers_from_labels, read_answers, write_answers, write_stops
+from rci.labeling.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
+from rci.labeling.delay import Delay, estimate_delays, why_no_delay, without_delays
+from rci.labeling.exchange import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
 from rci.labeling.session import OpenSession, Session, open_session, read_session
 
-FILES = (".csv", ".jsonl")
+Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 
 
 @dataclass(frozen=True)
@@ -27,64 +25,80 @@ class Wish:
     """What somebody wants to have exported."""
 
     out: Path
-    answers: bool = False
+    episodes: Path | None = None
+    answers: bool = False  # every answer by itself, in place of one label for each episode
     quorum: int | None = None
     calibrate: bool = False
     annotators: tuple[str, ...] = ()
-    missing: str = "refuse"
-    episodes: Path | None = None
+    missing: str = REFUSE
+
+    @property
+    def to_file(self) -> bool:
+        """Whether a file is wanted, and not an artefact."""
+        return self.out.suffix in SUFFIXES
 
 
-def tell_agreement(folder: Path) -> tuple[dict[str, Any], str]:
-    """Agreement, accuracy on gold episodes and reaction times: as JSON values, and as text."""
+def tell_agreement(folder: Path) -> Told:
+    """Agreement, accuracy on gold episodes and reaction times."""
     session = read_session(folder)
     answers = session.answers()
     if not answers:
         raise RciError(f"nobody has answered anything in {folder} yet.")
-    found = agreement(answers)
-    gold = gold_accuracy(answers, session.gold)
+    found, gold = agreement(answers), gold_accuracy(answers, session.gold)
     delays = estimate_delays(answers, session.gold, session.rate)
-    text = f"{agreement_table(found, gold)}\n\n{delay_table(delays)}"
+    unknown = why_no_delay(answers, session.gold, session.rate)
+    lines = [unknown.get(name) or f"{name}: {_tell_delay(delay)}" for name, delay in delays.items()]
+    text = "\n".join([agreement_table(found, gold), "", "Reaction time", *lines])
     return {**found, "gold": gold, "delays": _plain(delays)}, text
 
 
-def write_export(folder: Path, wish: Wish) -> tuple[dict[str, Any], str]:
-    """Write labels or answers; what was written, as JSON values and as text."""
-    if wish.missing not in MISSING:
-        raise unknown_name("way to treat episodes without a label", wish.missing, MISSING)
-    if (wish.missing == "drop") != (wish.episodes is not None):
-        raise RciError(
-            "--missing drop and --episodes belong together: the episodes with a label are taken out of them."
-        )
-    if wish.out.suffix.lower() not in FILES and wish.out.suffix and not wish.out.is_dir():
-        raise RciError(
-            f"labels are exported to .csv and .jsonl files or to a folder, not to {wish.out.name}."
-        )
+def write_export(folder: Path, wish: Wish) -> Told:
+    """Write labels or answers to files or artefacts."""
+    if wish.missing not in MISSING_WAYS:
+        raise unknown_name("way to treat episodes without a label", wish.missing, MISSING_WAYS)
     session = read_session(folder)
     answers = session.answers(wish.annotators)
     if wish.answers:
         return _export_answers(answers, wish)
-    delays = estimate_delays(answers, session.gold, session.rate) if wish.calibrate else {}
-    _check_delays(delays, wish)
-    found = consensus(answers, len(session.lengths), wish.quorum, delays, session.rate)
-    return _export_labels(session, found, delays, wish)
+    if wish.episodes is None:
+        raise RciError("labels belong to episodes: name those that were labelled, or export --answers.")
+    if not wish.to_file:
+        check_place(wish.out)
+    episodes: Episodes = read(wish.episodes, "episodes")
+    session.check_parent(episodes)
+    delays = _delays(session, answers) if wish.calibrate else {}
+    agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate))
+    labelled, labels = resolve(agreed, episodes, wish.missing)
+    written = _write(
+        labels, None if labelled is episodes else labelled, wish, _provenance(session, delays, wish)
+    )
+    found = {
+        "episodes": len(labels),
+        "stopped": int(labels.stopped.sum()),
+        "without_label": len(agreed.unresolved),
+        "delays": _plain(delays),
+        "out": written,
+    }
+    lines = [f"{len(labels)} episodes, {found['stopped']} of them stopped: {' and '.join(written)}"]
+    if len(agreed.unresolved):
+        way = "were left out" if wish.missing == DROP else "count as safe"
+        lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
+    lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
+    return found, "\n".join(lines)
 
 
-def import_answers(
-    folder: Path, source: Path, annotator: str | None, episodes: Path | None
-) -> tuple[dict[str, Any], str]:
+def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Told:
     """Add the answers of a file or of labels to a session; all of them, or none."""
-    session = open_session(folder, None if episodes is None else read(episodes, "episodes"))
+    known = None if episodes is None else read(episodes, "episodes")
+    session = open_session(folder, known)
     try:
         answers = _answers_in(source, session, annotator)
         session.add_all(answers)
     finally:
         session.close()
     names = sorted({answer.annotator for answer in answers})
-    return (
-        {"answers": len(answers), "annotators": names},
-        f"{len(answers)} answers of {', '.join(names) or 'nobody'} were added to {folder}.",
-    )
+    said = f"{len(answers)} answers of {', '.join(names) or 'nobody'} were added to {folder}."
+    return {"answers": len(answers), "annotators": names}, said
 
 
 def _answers_in(source: Path, session: OpenSession, annotator: str | None) -> list[Answer]:
@@ -98,61 +112,39 @@ def _answers_in(source: Path, session: OpenSession, annotator: str | None) -> li
     return answers_from_labels(labels, annotator)
 
 
-def _export_answers(answers: Sequence[Answer], wish: Wish) -> tuple[dict[str, Any], str]:
-    if wish.calibrate or wish.quorum is not None or wish.missing != "refuse":
+def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
+    if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE:
         raise RciError("--answers exports what was pressed, as it is: no --calibrate, --quorum or --missing.")
-    if wish.out.suffix.lower() not in FILES:
-        raise RciError(f"answers are exported to a .csv or .jsonl file, not to {wish.out}.")
     write_answers(wish.out, answers)
-    return {
-        "answers": len(answers),
-        "out": str(wish.out),
-    }, f"{len(answers)} answers were written to {wish.out}."
+    said = f"{len(answers)} answers were written to {wish.out}."
+    return {"answers": len(answers), "out": str(wish.out)}, said
 
 
-def _export_labels(
-    session: Session, found: Consensus, delays: Mapping[str, Delay | None], wish: Wish
-) -> tuple[dict[str, Any], str]:
-    labels, chosen = resolve(found, session, wish.missing)
-    subset = None
-    if wish.episodes is not None:
-        episodes: Episodes = read(wish.episodes, "episodes")
-        session.check_parent(episodes)
-        subset = episodes.take(chosen)
-        labels = Labels.for_episodes(subset, labels.stop_index)
-    written = _write(labels, subset, wish, _provenance(session, delays, wish))
-    stopped, count = int(labels.stopped.sum()), len(labels)
-    calibrated = {name: delay.seconds for name, delay in delays.items() if delay is not None}
-    facts = {
-        "episodes": count,
-        "stopped": stopped,
-        "without_label": len(session.lengths) - int((found.stop_index >= -1).sum()),
-        "calibrated": calibrated,
-        "out": written,
-    }
-    shifted = "".join(f"\nstops of {n} shifted back by {s:.2f} s" for n, s in sorted(calibrated.items()))
-    return facts, f"{count} episodes, {stopped} of them stopped: {' and '.join(written)}{shifted}"
+def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
+    """The reaction time of everybody whose stops are to be shifted; refused if somebody's is not known."""
+    unknown = why_no_delay(answers, session.gold, session.rate)
+    for reason in unknown.values():
+        raise RciError(f"{reason} Leave --calibrate out, or choose others with --annotator.")
+    found = estimate_delays(answers, session.gold, session.rate)
+    return {name: delay for name, delay in found.items() if delay is not None}
 
 
 def _write(labels: Labels, subset: Episodes | None, wish: Wish, provenance: Provenance) -> list[str]:
-    """The episodes first: labels without them are of no use."""
+    """The episodes first, if only some of them have a label: labels without them are of no use."""
     written = []
-    is_file = wish.out.suffix.lower() in FILES
-    if not is_file:
-        check_place(wish.out)
     if subset is not None:
-        place = wish.out.with_name(f"{wish.out.stem if is_file else wish.out.name}-episodes")
+        place = wish.out.with_name(f"{wish.out.stem if wish.to_file else wish.out.name}-episodes")
         written.append(str(write(place, subset, provenance)))
-    if is_file:
+    if wish.to_file:
         write_stops(wish.out, labels)
     else:
         write(wish.out, labels, provenance)
     return [*written, str(wish.out)]
 
 
-def _provenance(session: Session, delays: Mapping[str, Delay | None], wish: Wish) -> Provenance:
+def _provenance(session: Session, delays: Mapping[str, Delay], wish: Wish) -> Provenance:
     settings = {
-        "annotators": sorted(session.standing) if not wish.annotators else list(wish.annotators),
+        "annotators": list(wish.annotators) or sorted(session.standing),
         "quorum": wish.quorum,
         "delays": _plain(delays),
         "missing": wish.missing,
@@ -160,19 +152,13 @@ def _provenance(session: Session, delays: Mapping[str, Delay | None], wish: Wish
     return Provenance(settings, 0, {"episodes": session.episodes_hash})
 
 
-def _check_delays(delays: Mapping[str, Delay | None], wish: Wish) -> None:
-    """Refuse to leave somebody's stops as they are when they were to be calibrated."""
-    unknown = sorted(name for name, delay in delays.items() if delay is None)
-    if unknown:
-        raise RciError(
-            f"the reaction time of {', '.join(unknown)} cannot be told: that takes at least five stops of gold "
-            "episodes, or of repeated ones at different speeds. Leave --calibrate out, or choose others with --annotator."
-        )
+def _tell_delay(delay: Delay | None) -> str:
+    return (
+        "not known"
+        if delay is None
+        else f"{delay.seconds:.2f} s [{delay.low:.2f}, {delay.high:.2f}], from {delay.stops} stops ({delay.source})"
+    )
 
 
 def _plain(delays: Mapping[str, Delay | None]) -> dict[str, Any]:
     return {name: None if delay is None else asdict(delay) for name, delay in delays.items()}
-
-
-__all__ = ["Wish", "import_answers", "tell_agreement", "write_export"]
-_ = np

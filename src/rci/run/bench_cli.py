@@ -90,3 +90,25 @@ def bench_learners(
 
     rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="serve")
+def bench_labeler(
+    labels: Annotated[
+        int, typer.Option(min=2, max=10_000, help="Labels by two annotators at once.")
+    ] = 10_000,
+    seconds: Annotated[float, typer.Option(min=0.1, help="How long frames are counted.")] = 3.0,
+    as_json: AsJson = False,
+) -> None:
+    """The web labeler: time to the first paint with 5,000 episodes, frames per second for 50 cars, labels per second.
+
+    Needs playwright (extra 'dev') and Chromium.
+
+    Example: rci bench serve --json
+    """
+    from rci.run.bench import bench_table
+    from rci.run.bench_serve import ROWS, bench_serve
+    from rci.run.progress import count
+
+    rows = count(bench_serve(labels, seconds), ROWS, "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

@@ -97,6 +97,10 @@ def agreement(folder: Folder, as_json: AsJson = False) -> None:
 @labels.command(name="export")
 def export_labels(
     folder: Folder,
+    episodes: Annotated[
+        Path | None, typer.Argument(help="The episodes that were labelled; not needed with --answers.")
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .jsonl file, or a folder for labels.")],
     answers: Annotated[
         bool, typer.Option("--answers", help="Every answer by itself, instead of one label for each episode.")
@@ -112,20 +116,19 @@ def export_labels(
     ] = [],  # noqa: B006
     missing: Annotated[
         str,
-        typer.Option(help="Episodes without a label: refuse; drop, with --episodes; or count them as safe."),
+        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
     ] = "refuse",
-    episodes: Annotated[Path | None, typer.Option(help="The labelled episodes, with --missing drop.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """One label for each episode by quorum, as labels for `rci redistribute` or as a file; or all answers as a file.
 
     With --missing drop, the episodes that have a label are written to OUT-episodes, and OUT belongs to those.
 
-    Example: rci labels export runs/demo/answers --calibrate --out runs/demo/labels
+    Example: rci labels export runs/demo/answers runs/demo/episodes --calibrate --out runs/demo/labels
     """
     from rci.run.answers import Wish, write_export
 
-    wish = Wish(out, answers, quorum, calibrate, tuple(annotator), missing, episodes)
+    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
     found, text = write_export(folder, wish)
     print_json(found) if as_json else typer.echo(text)
 

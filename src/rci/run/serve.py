@@ -15,7 +15,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
 from rci.data.types import Episodes, StepCosts
-from rci.labeling.answers import UNSURE
+from rci.labeling.answers import UNSURE, check_name
 from rci.labeling.desk import Desk
 from rci.labeling.exchange import read_answers
 from rci.labeling.queue import Order, make_queue

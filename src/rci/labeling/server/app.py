@@ -28,7 +28,7 @@ from rci.labeling.desk import ConflictError, Desk, Given
 from rci.labeling.progress import progress
 from rci.labeling.queue import Item
 from rci.labeling.server.film_bytes import film_bytes
-from rci.labeling.server.films import film_of
+from rci.labeling.server.films import film_of, picture_at
 from rci.labeling.server.guard import Guard, refuse
 from rci.labeling.server.pictures import Pictures
 from rci.tasks.base import Task
@@ -106,6 +106,9 @@ class _Server:
     def __init__(self, desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
         self.desk, self.exhibit, self.tokens = desk, exhibit, tokens
         self.files = _static_files()
+        # The same for all episodes, and refused here, at the start, if a task cannot draw them
+        self.kind = film_of(exhibit.episodes, 0, exhibit.task, exhibit.pictures).kind
+        self._told: tuple[int, dict[str, Any]] | None = None  # the last progress, and after how many actions
 
     async def static(self, request: Request, annotator: str) -> Response:
         name = request.path_params.get("name") or "index.html"
@@ -129,14 +132,18 @@ class _Server:
         )
 
     async def progress(self, request: Request, annotator: str) -> Response:
-        return JSONResponse(progress(self.desk, list(self.tokens)))
+        actions = self.desk.session.actions
+        if (
+            self._told is None or self._told[0] != actions
+        ):  # pages ask every few seconds, and it takes a while
+            self._told = actions, progress(self.desk, list(self.tokens))
+        return JSONResponse(self._told[1])
 
     async def item(self, request: Request, annotator: str) -> Response:
         item = self._item(request, annotator)
         desk, (episode, _) = self.desk, item
         answer = desk.standing(annotator).current(item)
         before, after = desk.neighbours(annotator, item)
-        kind = film_of(self.exhibit.episodes, episode, self.exhibit.task, self.exhibit.pictures).kind
         found = {
             "key": request.path_params["key"],
             "position": desk.place(item),
@@ -144,9 +151,9 @@ class _Server:
             "steps": int(desk.session.lengths[episode]),
             "speed": desk.speed(annotator, item),
             "answer": answer and {"verdict": answer.verdict, "stop_index": answer.stop_index},
-            "before": before and desk.key(annotator, before),
-            "after": after and desk.key(annotator, after),
-            "film": {"kind": kind},
+            "before": desk.key(annotator, before),
+            "after": desk.key(annotator, after),
+            "film": {"kind": self.kind},
         }
         if self.exhibit.reveals or self.exhibit.costs is not None:
             found["episode"] = episode
@@ -219,9 +226,7 @@ class _Server:
 
     async def undo(self, request: Request, annotator: str) -> Response:
         item = self.desk.undo(annotator, _action_id(await _json(request)))
-        return JSONResponse(
-            {"item": None if item is None else self.desk.key(annotator, item), **self._state(annotator)}
-        )
+        return JSONResponse({"item": self.desk.key(annotator, item), **self._state(annotator)})
 
     def _item(self, request: Request, annotator: str) -> Item:
         try:
@@ -235,15 +240,13 @@ class _Server:
         if item is not None:
             desk.look_at(annotator, item)  # from now on: the page will show it
         return {
-            "next": None if item is None else desk.key(annotator, item),
+            "next": desk.key(annotator, item),
             "done": done,
             "total": total,
             "undoable": bool(desk.standing(annotator).undoable),
         }
 
     def _picture(self, episode: int, index: int) -> tuple[bytes, str]:
-        from rci.labeling.server.films import picture_at
-
         return picture_at(self.exhibit.episodes, episode, index, self.exhibit.pictures)
 
 

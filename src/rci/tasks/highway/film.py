@@ -1,8 +1,8 @@
 """A drive as a film: every car of every observation, in metres, seen from the ego.
 
-Observations are clipped. The ego's way along the road soon is, so it is summed up from its speed. Across the road
-everything further away than the road is wide is held at that limit: an ego far off the road is shown at the edge of
-what is seen, all others at their true distance from it up to that limit, and none of them drifts beyond it.
+Observations are clipped: the ego's way along the road after 200 m, and its place across the road where it has left the
+road by far, as bad drivers do for most of their time. Both are then summed up from its speed. Another car that is
+further to the side than observations tell is not shown; nobody knows where it is, except that it is no danger.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ FEATURES = 7  # presence, x, y, vx, vy, cos_h, sin_h
 def road_film(obs: Array, step_seconds: float, lanes: int = LANES) -> Film:
     """obs [T+1, V, 7], normalised; V is any number of cars, the ego first, the others relative to it."""
     obs = check_film_rows("highway", obs, (None, FEATURES))
-    present = obs[..., 0] > 0.5
+    present = (obs[..., 0] > 0.5) & (np.abs(obs[..., 2]) < 1.0)
     present[:, 0] = True
-    across_scale = lanes * LANE_WIDTH
-    along, across = obs[..., 1] * PERCEPTION, obs[..., 2] * across_scale
+    limit = lanes * LANE_WIDTH
+    along, across = obs[..., 1] * PERCEPTION, obs[..., 2] * limit
     ahead_speed, side_speed = obs[..., 3] * 2 * MAX_SPEED, obs[..., 4] * 2 * MAX_SPEED
-    side_speed[np.abs(obs[..., 2]) >= 1.0] = 0.0  # held at the limit, so it does not move there
     travelled = way(ahead_speed[:, 0], step_seconds)
-    along[:, 0] = 0.0
+    along[:, 0], across[:, 0] = 0.0, unclipped(across[:, 0], side_speed[:, 0], step_seconds, limit)
     for relative in (across, ahead_speed, side_speed):
         relative[:, 1:] += relative[:, :1]
     columns = [present, along, across, obs[..., 5], obs[..., 6], ahead_speed, side_speed]
@@ -42,6 +41,15 @@ def road_film(obs: Array, step_seconds: float, lanes: int = LANES) -> Film:
         "behind": BEHIND,
     }
     return Film("road", facts, {"cars": np.stack(columns, -1) * present[..., None], "travelled": travelled})
+
+
+def unclipped(place: Array, speed: Array, step_seconds: float, limit: float) -> Array:
+    """Places [T+1] across the road; those at the limit are carried on from the one before, never to within it."""
+    place, moved = place.copy(), np.diff(way(speed, step_seconds))
+    for t in np.flatnonzero(np.abs(place[1:]) >= limit) + 1:
+        side = np.sign(place[t])
+        place[t] = side * max(limit, side * (place[t - 1] + moved[t - 1]))
+    return place
 
 
 def way(speed: Array, step_seconds: float) -> Array:
