@@ -152,6 +152,9 @@ export async function answer(verdict) {
   page.showUndoable(true);
   showSaid(said);
   const confirmed = saved.then((reply) => confirm(info, said, reply));
+  const late = setTimeout(() => page.toast(`${page.asDone(said)} \u2013 kept here until the server is back`, true), PATIENCE);
+  confirmed.then(() => clearTimeout(late));
+  page.hideToast();
   if (!review.isOn()) await leave(info, confirmed);
 }
 

@@ -27,7 +27,14 @@ export const showUndoable = (undoable) => ($("undo").disabled = !undoable);
 export const showPressed = (id, pressed) => $(id).setAttribute("aria-pressed", String(pressed));
 export const showKind = (kind) => ($("stage").dataset.kind = kind);
 export const showEnded = (yes) => ($("ended").hidden = !yes);
-export const showBuffering = (yes) => ($("buffering").hidden = !yes);
+
+// Called with every frame, so it touches the page only when something changes.
+let buffering = false;
+export function showBuffering(yes) {
+  if (yes === buffering) return;
+  buffering = yes;
+  $("buffering").hidden = !yes;
+}
 
 export function showReadout(text) {
   $("readout").hidden = !text;

@@ -150,7 +150,7 @@ function drawShape(pen, panel, shape, tones) {
     pen.rect(x, y, panel.x(shape.high[0]) - x, panel.y(shape.low[1]) - y);
   }
   pen.fillStyle = tones[shape.look];
-  pen.globalAlpha = { danger: 0.28, goal: 0.35, ground: 0.35, region: 0.08 }[shape.look] ?? 0.4;
+  pen.globalAlpha = { danger: 0.28, goal: 0.35, ground: 0.16, region: 0.08 }[shape.look] ?? 0.4;
   pen.fill();
   pen.globalAlpha = 1;
   pen.strokeStyle = tones[shape.look];

@@ -88,6 +88,9 @@ function paint(canvas, steps, cellOf) {
 export function showCosts(costs, steps) {
   const largest = costs ? costs.cost.reduce((most, c) => Math.max(most, Math.abs(c)), 0) : 0;
   paint($("heat"), steps, costs && ((t) => (t < costs.cost.length ? costColour(costs.cost[t], largest) : null)));
+  const mark = $("mark-cut");
+  mark.hidden = !costs || costs.stop_index < 0;
+  if (costs) mark.style.left = percent(costs.stop_index + 1, steps);
 }
 
 export function showUnsafe(unsafe, steps) {
