@@ -309,10 +309,13 @@ def test_a_review_shows_the_costs_and_takes_another_answer(tmp_path, context):
 
 
 def test_nothing_gives_the_answer_away(tmp_path, context):
-    with server(tmp_path, roads(episodes=2), "--annotator", "ann") as one:
+    with server(
+        tmp_path, roads(episodes=2), "--annotator", "ann", "--instructions", "Stop below <b>40 m</b>."
+    ) as one:
         asked = []
         context.on("request", lambda request: asked.append(request.url))
         page = visit(context, one.links["ann"])
+        expect(page.locator("#instructions")).to_have_text("Stop below <b>40 m</b>.")
         page.keyboard.press("t")
         page.keyboard.press("r")
         label(page, 3)

@@ -55,6 +55,9 @@ def serve(
         float | None,
         typer.Option(min=0.01, max=1000, help="Steps per second at speed 1 [as recorded, or 10]."),
     ] = None,
+    instructions: Annotated[
+        str, typer.Option(metavar="TEXT", help="What to call unsafe; the page shows it.")
+    ] = "",
     reveal: Annotated[
         bool, typer.Option("--reveal", help="The page may show what rule and oracle say.")
     ] = False,
@@ -76,7 +79,7 @@ def serve(
     run_server(
         Request(
             episodes, folder, tuple(annotator), host, port, order, seed, gold, repeats, votes, costs, frames,
-            shown_as, rate, reveal, new_links, browser,
+            shown_as, rate, instructions, reveal, new_links, browser,
         ),
         typer.echo,
     )  # fmt: skip

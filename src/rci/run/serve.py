@@ -47,6 +47,7 @@ class Request:
     frames: Path | None = None
     shown_as: str | None = None  # the task whose drawing is used
     rate: float | None = None
+    instructions: str = ""
     reveal: bool = False
     new_links: bool = False
     browser: bool = False
@@ -114,7 +115,7 @@ def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
             raise RciError(
                 "there is nothing to reveal: the episodes are of no known task and have no oracle."
             )
-    return Exhibit(episodes, task, pictures, costs, stops, rule, unsafe)
+    return Exhibit(episodes, task, pictures, costs, stops, rule, unsafe, request.instructions)
 
 
 def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Array:

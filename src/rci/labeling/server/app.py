@@ -54,6 +54,7 @@ class Exhibit:
     stops: Array | None = None  # the stops from which the costs were inferred
     rule: Array | None = None  # stop indices
     unsafe: list[Array] | None = None  # flags of each episode's steps
+    instructions: str = ""  # what annotators are to call unsafe
 
     @property
     def reveals(self) -> bool:
@@ -126,6 +127,7 @@ class _Server:
                 "annotator": annotator,
                 "task": exhibit.episodes.task,
                 "rate": desk.session.rate,
+                "instructions": exhibit.instructions,
                 "costs": exhibit.costs is not None,
                 "reveal": exhibit.reveals,
                 "votes": desk.votes,

@@ -9,6 +9,8 @@ export function showSession(session) {
   $("annotator").textContent = session.annotator;
   $("task").textContent = session.task;
   document.title = `${session.annotator} \u2013 Press STOP`;
+  $("instructions").textContent = session.instructions;
+  $("instructions").hidden = !session.instructions;
   $("review").hidden = !session.costs;
   $("reveal").hidden = !session.reveal;
   for (const row of document.querySelectorAll("#keys [data-needs]")) row.hidden = !session[row.dataset.needs];
