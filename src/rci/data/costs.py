@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.labels import Labels, by_channel, check_channels, named_channels
 from rci.data.models import SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SUM_TOLERANCE = 1e-6  # how far the step costs of an episode may be from its episodic cost
 UNITS = ("cost", "log-survival", "score")  # what the step costs of an episode sum up to
@@ -113,6 +117,12 @@ class StepCosts(Record):
         exact = "exact sums" if self.return_equivalent else "not return-equivalent"
         channels = f", channels {' and '.join(self.channels)}" if self.channels else ""
         return f"StepCosts({self.method}: {len(self)} episodes, {len(self.cost)} steps, {exact}{channels})"
+
+    def plot(self, episodes: ArrayLike | None = None) -> Figure:
+        """The cost of each step of some episodes (the first 40), as a matplotlib figure."""
+        from rci.data.plots import plot_costs
+
+        return plot_costs(self, None if episodes is None else np.asarray(episodes))
 
     def arrays(self) -> dict[str, Array]:
         model = {} if self.model is None else {f"model.{k}": v for k, v in self.model.arrays.items()}

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Episode(NamedTuple):
@@ -194,6 +197,12 @@ class Episodes(Record):
             f"Episodes({name}{len(self)} episodes, {int(self.lengths.sum())} steps, "
             f"observation {self.obs.shape[1:]}, action {self.action.shape[1:]})"
         )
+
+    def plot(self) -> Figure:
+        """Lengths and returns, as a matplotlib figure."""
+        from rci.data.plots import plot_episodes
+
+        return plot_episodes(self)
 
     def arrays(self) -> dict[str, Array]:
         return {

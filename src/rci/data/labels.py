@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_lengths, set_fields
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def check_channels(name: str, channels: Sequence[str]) -> tuple[str, ...]:
@@ -126,6 +129,12 @@ class Labels(Record):
         why = [f"{int(n)} {name}" for name, n in zip(self.channels, (self.channel_cost > 0).sum(axis=0))]
         reasons = f": {', '.join(why)}" if why else ""
         return f"Labels({len(self)} episodes, {int(self.stopped.sum())} stopped{reasons})"
+
+    def plot(self) -> Figure:
+        """Where episodes were stopped, as a matplotlib figure."""
+        from rci.data.plots import plot_labels
+
+        return plot_labels(self)
 
     def arrays(self) -> dict[str, Array]:
         return {"stop_index": self.stop_index, "cost": self.cost, "lengths": self.lengths}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 from collections.abc import Mapping
 from functools import cached_property
@@ -46,6 +47,15 @@ class Record:
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Record:
         """The inverse of `arrays` and `meta`."""
         return cls(**arrays, **meta)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the one-line description, and the arrays."""
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{array.dtype}</td><td>{list(array.shape)}</td></tr>"
+            for name, array in self.arrays().items()
+        )
+        head = "<tr><th>array</th><th>type</th><th>shape</th></tr>"
+        return f"<p><b>{html.escape(repr(self))}</b></p><table>{head}{rows}</table>"
 
     @cached_property
     def hash(self) -> str:

@@ -7,7 +7,7 @@ Episodes and their oracle are in `episodes.py`, labels in `labels.py`, step cost
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.models import Behaviour, Checkpoint, Demonstrators, Policy, SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Behaviour",
@@ -154,6 +157,12 @@ class Scores(Record):
             f"Scores({len(self)} episodes: violation rate {self.violation_rate:.3f}, "
             f"mean return {self.mean_return:.3f})"
         )
+
+    def plot(self) -> Figure:
+        """Returns, violated episodes apart, as a matplotlib figure."""
+        from rci.data.plots import plot_scores
+
+        return plot_scores(self)
 
     def arrays(self) -> dict[str, Array]:
         return {
