@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from conftest import ragged, sparse_costs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import Client, server
+from serving import Client, Server, server
 
 import rci
 from rci.data.errors import RciError
@@ -378,6 +379,7 @@ def test_two_annotators_at_once_lose_and_double_nothing(tmp_path):
         ({"gold": Path("none.csv")}, "no file none.csv"),
         ({"frames": Path("none")}, "no folder none"),
         ({"shown_as": "highwy"}, "Did you mean 'highway'"),
+        ({"shown_as": "highway"}, "highway"),
         ({"reveal": True}, "nothing to reveal"),
         ({"host": "no.such.host.invalid"}, "no address"),
         ({"costs": Path("none")}, "nothing at none"),
@@ -405,3 +407,21 @@ def test_the_command_line_tells_a_mistake_without_a_traceback(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("rci: unknown order 'randm'.")
+
+
+IN_PYTHON = """
+import sys, rci
+from rci.labeling.queue import Order
+from rci.labeling.server import serve
+episodes = rci.load(sys.argv[1])
+serve(episodes, sys.argv[2], annotators=["ann"], order=Order("random", seed=1), gold={2: 4}, port=0)
+"""
+
+
+def test_serving_from_python(tmp_path):
+    rci.save(EPISODES, tmp_path / "episodes")
+    command = [sys.executable, "-c", IN_PYTHON, str(tmp_path / "episodes"), str(tmp_path / "answers")]
+    with Server(command, tmp_path / "errors.txt") as one:
+        assert one.client("ann").get("api/session")["total"] == 4
+        assert one.stop() == 0
+    assert read_session(tmp_path / "answers").gold == {2: 4}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import webbrowser
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
@@ -15,15 +14,13 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
 from rci.data.types import Episodes, StepCosts
-from rci.labeling.answers import UNSURE, check_name
-from rci.labeling.desk import Desk
+from rci.labeling.answers import UNSURE
 from rci.labeling.exchange import read_answers
-from rci.labeling.queue import Order, make_queue
+from rci.labeling.queue import Order
 from rci.labeling.rules import rule_labels
-from rci.labeling.server import Exhibit, make_app
-from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
+from rci.labeling.server import Exhibit
+from rci.labeling.server import serve as serve_exhibit
 from rci.labeling.server.pictures import open_pictures
-from rci.labeling.session import open_session
 from rci.run.jobs import oracle_of
 from rci.tasks import TASKS, get
 from rci.tasks.base import Task
@@ -54,42 +51,25 @@ class Request:
 
 
 def serve(request: Request, say: Callable[[str], None]) -> None:
-    """Serve until interrupted. say: tells the user something, such as the links."""
-    if not is_loopback(request.host):
-        say(
-            f"Warning: {request.host} can be reached from the network. Links and labels travel unencrypted; whoever "
-            "has a link can label. Use it on a network you trust, or through an SSH tunnel to 127.0.0.1."
-        )
-    for name in request.annotators:
-        if request.annotators.count(name) > 1:
-            raise RciError(f"the annotator {check_name(name)!r} is named twice.")
-        check_name(name)
+    """Read what is asked for, and serve until interrupted. say: tells the user something, such as the links."""
     episodes = read(request.episodes, "episodes")
     exhibit = make_exhibit(request, episodes)
     gold = None if request.gold is None else known_stops(request.gold, episodes)
     uncertainty = uncertainties(request, episodes, say) if request.order == "uncertain" else None
-    order = Order(request.order, request.seed, (), request.repeats, uncertainty)
-    listening = open_socket(request.host, request.port)
-    try:
-        session = open_session(request.folder, episodes, request.rate or _rate(exhibit.task))
-    except RciError:
-        listening.close()
-        raise
-    try:
-        if gold is not None:
-            session.set_gold(gold)
-        if request.rate is not None and request.rate != session.rate:
-            session.set_rate(request.rate)
-        tokens, secret = session.tokens(request.annotators, request.new_links)
-        queue = make_queue(replace(order, gold=tuple(session.gold)), len(episodes))
-        desk = Desk(session, queue, list(tokens), secret, request.votes)
-        own = links(listening, request.host, tokens)
-        app = make_app(desk, exhibit, tokens, known_names(request.host))
-        run_server(app, listening, lambda: _announce(own, desk, request, say))
-        say(f"{len(session.answers())} labels are saved in {request.folder}.")
-    finally:
-        listening.close()
-        session.close()
+    serve_exhibit(
+        exhibit,
+        request.folder,
+        annotators=request.annotators,
+        order=Order(request.order, request.seed, (), request.repeats, uncertainty),
+        gold=gold,
+        votes=request.votes,
+        rate=request.rate,
+        host=request.host,
+        port=request.port,
+        new_links=request.new_links,
+        browser=request.browser,
+        say=say,
+    )
 
 
 def known_stops(path: Path, episodes: Episodes) -> dict[int, int]:
@@ -158,18 +138,3 @@ def _task(request: Request, episodes: Episodes) -> Task | None:
     if request.shown_as is not None:
         return get(request.shown_as)
     return TASKS.get(episodes.task)
-
-
-def _rate(task: Task | None) -> float | None:
-    """Steps per second at which a task was recorded."""
-    return 1 / task.step_seconds if task is not None and task.step_seconds else None
-
-
-def _announce(own: Mapping[str, str], desk: Desk, request: Request, say: Callable[[str], None]) -> None:
-    widest = max(map(len, own))
-    for name, link in own.items():
-        done, total = desk.counts(name)
-        say(f"{name:<{widest}}  {done} of {total} labelled  {link}")
-    say(f"Answers go to {request.folder}, each as soon as it is given. Ctrl-C ends the server.")
-    if request.browser:
-        webbrowser.open(next(iter(own.values())))

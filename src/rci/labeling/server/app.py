@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib import resources
 from typing import Any
 
@@ -43,7 +43,7 @@ FIELDS = {"id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "
 Handler = Callable[[Request, str], Awaitable[Response]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exhibit:
     """What can be shown of the episodes. Costs are for reviews; what rule and oracle say only if it may be revealed."""
 
@@ -55,6 +55,11 @@ class Exhibit:
     rule: Array | None = None  # stop indices
     unsafe: list[Array] | None = None  # flags of each episode's steps
     instructions: str = ""  # what annotators are to call unsafe
+
+    @cached_property
+    def kind(self) -> str:
+        """Who draws the film; it is the same for all episodes. Refused if a task cannot draw them."""
+        return film_of(self.episodes, 0, self.task, self.pictures).kind
 
     @property
     def reveals(self) -> bool:
@@ -109,8 +114,6 @@ class _Server:
     def __init__(self, desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
         self.desk, self.exhibit, self.tokens = desk, exhibit, tokens
         self.files = _static_files()
-        # The same for all episodes, and refused here, at the start, if a task cannot draw them
-        self.kind = film_of(exhibit.episodes, 0, exhibit.task, exhibit.pictures).kind
         self._told: tuple[int, dict[str, Any]] | None = None  # the last progress, and after how many actions
 
     async def static(self, request: Request, annotator: str) -> Response:
@@ -157,7 +160,7 @@ class _Server:
             "answer": answer and {"verdict": answer.verdict, "stop_index": answer.stop_index},
             "before": desk.key(annotator, before),
             "after": desk.key(annotator, after),
-            "film": {"kind": self.kind},
+            "film": {"kind": self.exhibit.kind},
         }
         if self.exhibit.reveals or self.exhibit.costs is not None:
             found["episode"] = episode
