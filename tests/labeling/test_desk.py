@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.labeling.answers import Answer
-from rci.labeling.desk import ConflictError, Desk, Given
+from rci.labeling.desk import HOLD, ConflictError, Desk, Given
 from rci.labeling.queue import Order, make_queue
 from rci.labeling.session import open_session
 
@@ -123,9 +125,11 @@ def test_everybody_is_shown_gold(tmp_path):
 def test_a_repetition_comes_only_after_the_first_showing_and_at_half_the_pace(tmp_path):
     desk = desk_of(tmp_path, episodes=3, repeats=1.0)
     repeated = next(item for item in desk.queue if item[1])
-    assert desk.counts("ann") == (0, 3)
+    assert desk.counts("ann") == (0, 5)  # the total does not grow: that would tell what comes again
+    assert not desk._open("ann")[desk.place(repeated)]
     say(desk, "ann", (repeated[0], 0), "stop", pace=desk.session.rate * 2)
-    assert desk.counts("ann") == (1, 4)
+    assert desk.counts("ann") == (1, 5)
+    assert desk._open("ann")[desk.place(repeated)]
     assert desk.speed("ann", repeated) == 1.0
     assert desk.speed("ann", (repeated[0], 0)) is None
     assert desk.speed("bob", repeated) is None
@@ -151,3 +155,69 @@ def test_an_answer_of_somebody_without_a_link_counts_as_a_vote(tmp_path):
     desk.session.add_all([Answer("monitor", 0, "safe", imported=True)])
     desk.session.close()
     assert desk_of(tmp_path, votes=1).next_item("ann") == (1, 0)
+
+
+def test_a_review_mends_the_label_whichever_showing_is_looked_at(tmp_path):
+    desk = desk_of(tmp_path, episodes=3, repeats=1.0)
+    episode, showing = next(item for item in desk.queue if item[1])
+    say(desk, "ann", (episode, 0), "safe")
+    say(desk, "ann", (episode, 1), "safe")
+    given = Given(desk.key("ann", (episode, showing)), "stop", 2, 1.0, 0.0, 5, review=True)
+    for _ in range(2):  # the second time, as after a lost reply
+        desk.answer("ann", "a-review-of-it", given)
+    assert desk.standing("ann").current((episode, 0)).stop_index == 2
+    assert desk.standing("ann").current((episode, 1)).verdict == "safe"
+    assert desk.said("ann", (episode, 1)).stop_index == 2
+    assert desk.undo("ann", "undo-number-1") == (episode, 0)
+    assert desk.said("ann", (episode, 0)).verdict == "safe"
+
+
+def test_what_somebody_answered_last_is_not_kept_from_others(tmp_path):
+    desk = desk_of(tmp_path, episodes=3, votes=2)
+    while (item := desk.next_item("ann")) is not None:
+        desk.look_at("ann", item)
+        say(desk, "ann", item)
+    assert desk.counts("bob") == (0, 3)
+
+
+@pytest.mark.parametrize("votes", [1, 2, 3])
+def test_three_people_give_as_many_answers_as_are_needed(tmp_path, votes):
+    desk = desk_of(tmp_path, episodes=7, names=("ann", "bob", "eve"), votes=votes)
+    given = []
+    for turn in range(50):
+        name = ("ann", "bob", "eve", "bob")[turn % 4]
+        if (item := desk.next_item(name)) is not None:
+            desk.look_at(name, item)
+            say(desk, name, item)
+            given.append(item[0])
+    assert sorted(given) == sorted(list(range(7)) * votes)
+
+
+def test_what_somebody_went_away_from_is_given_to_others_after_a_while(tmp_path, monkeypatch):
+    desk = desk_of(tmp_path, votes=1)
+    desk.look_at("ann", (0, 0))
+    assert desk.next_item("bob") == (1, 0)
+    later = time.monotonic() + HOLD
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert desk.next_item("bob") == (0, 0)
+
+
+def test_an_imported_answer_outlives_an_undo_and_its_vote_too(tmp_path):
+    desk = desk_of(tmp_path, votes=1)
+    say(desk, "ann", (0, 0), "unsure")
+    desk.session.add_all([Answer("ann", 0, "safe", imported=True)])
+    desk.session.close()
+    again = desk_of(tmp_path, votes=2)
+    assert again.undo("ann", "undo-number-1") == (0, 0)
+    assert again.said("ann", (0, 0)).verdict == "safe"
+    assert again.next_item("bob") == (0, 0)  # one of two answers is there, not two
+
+
+def test_the_last_item(tmp_path):
+    desk = desk_of(tmp_path)
+    assert desk.last("ann") is None
+    say(desk, "ann", (2, 0))
+    say(desk, "ann", (1, 0))
+    assert desk.last("ann") == (1, 0)
+    desk.undo("ann", "undo-number-1")
+    assert desk.last("ann") == (2, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,13 @@ def test_gold_episodes_are_spread_one_in_ten():
     assert sorted(queue) == list(range(100))
     places = [queue.index(i) for i in gold]
     assert sorted(place // GOLD_EVERY for place in places) == [0, 1, 2]
+
+
+def test_many_episodes_are_put_in_order_quickly():
+    began = time.perf_counter()
+    queue = make_queue(Order("random", gold=tuple(range(0, 100_000, 50))), 100_000)
+    assert len(queue) == 100_000
+    assert time.perf_counter() - began < 5.0  # a look through all gold for every episode takes longer
 
 
 def test_more_gold_than_room_for_it_is_still_shown():

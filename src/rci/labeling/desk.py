@@ -6,7 +6,6 @@ that comes late, after the server was started again with another order, still go
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import time
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from rci.labeling.queue import Item
 from rci.labeling.session import OpenSession
 
 KEY_DIGITS = 16
+HOLD = 600.0  # seconds for which an item that somebody was given is kept from others, if one answer is enough
 LOWEST_SPEED = 0.25  # of the speeds that the page offers
 
 
@@ -55,7 +55,7 @@ class Desk:
         self._place = {item: place for place, item in enumerate(queue)}
         self._keys = {name: {_key(secret, name, item): item for item in queue} for name in annotators}
         self._names = {name: {item: key for key, item in keys.items()} for name, keys in self._keys.items()}
-        self._viewing: dict[str, Item] = {}
+        self._viewing: dict[str, tuple[Item, float]] = {}  # what was given to whom, and when
         # By place in the queue: which episode it is, where its first showing stands, and whether its answer is known.
         self._episode = np.array([episode for episode, _ in queue])
         self._first = np.array([self._place[episode, 0] for episode, _ in queue])
@@ -82,6 +82,12 @@ class Desk:
         """What the annotator says so far."""
         return self.session.standing.get(annotator) or Standing()
 
+    def said(self, annotator: str, item: Item) -> Answer | None:
+        """What the annotator says of an item; what they said in a review holds for every showing of the episode."""
+        standing = self.standing(annotator)
+        first = standing.current((item[0], 0))
+        return first if first is not None and first.review else standing.current(item)
+
     def place(self, item: Item) -> int:
         """Where an item stands in the queue."""
         return self._place[item]
@@ -98,7 +104,7 @@ class Desk:
 
     def look_at(self, annotator: str, item: Item) -> None:
         """Remember what somebody looks at, so that nobody else is asked the same if one answer is enough."""
-        self._viewing[annotator] = item
+        self._viewing[annotator] = item, time.monotonic()
 
     def next_item(self, annotator: str) -> Item | None:
         """The first item of the queue that this annotator has not answered and should."""
@@ -106,9 +112,19 @@ class Desk:
         return self.queue[int(waiting.argmax())] if waiting.any() else None
 
     def counts(self, annotator: str) -> tuple[int, int]:
-        """How many items the annotator has answered, and how many there are for them in all."""
-        done = int(self._answered_of(annotator).sum())
-        return done, done + int(self._open(annotator).sum())
+        """How many items the annotator has answered, and how many there are for them in all.
+
+        Repetitions that will be asked for later count from the beginning: if the total grew with an answer, that would
+        tell which episode comes again.
+        """
+        answered, waiting = self._answered_of(annotator), self._open(annotator)
+        later = ~answered & (answered | waiting)[self._first]
+        return int(answered.sum()), int((answered | waiting | later).sum())
+
+    def last(self, annotator: str) -> Item | None:
+        """The item that was answered last."""
+        given = self.standing(annotator).undoable
+        return given[-1].item if given else None
 
     def speed(self, annotator: str, item: Item) -> float | None:
         """How fast to begin: a repetition at half the pace of the first showing, which tells the reaction time."""
@@ -120,8 +136,12 @@ class Desk:
         return speed / 2 if speed / 2 >= LOWEST_SPEED else speed * 2
 
     def answer(self, annotator: str, action_id: str, given: Given) -> None:
-        """Save an answer; once only, if it comes again under the same id."""
+        """Save an answer; once only, if it comes again under the same id.
+
+        In a review it is the label that is mended, whichever of its showings is looked at: the first one counts.
+        """
         episode, showing = self.item(annotator, given.key)
+        showing = 0 if given.review else showing
         answer = Answer(
             annotator, episode, given.verdict, given.stop_index, showing, given.seconds, given.pace, given.watched,
             time=time.time(), review=given.review,
@@ -143,14 +163,16 @@ class Desk:
             if not isinstance(known, Undo) or known.annotator != annotator:
                 raise ConflictError(f"the id {action_id} was used for something else before.")
             return known.item
-        taken = self.session.undo(annotator, action_id)
-        if taken is None:
+        last = self.last(annotator)
+        if last is None:
             return None
-        remaining = self.standing(annotator).current(taken.item)
-        self._count(taken, remaining)
-        if taken.item in self._place:  # it may be of an earlier start, with other repetitions
-            self._answered[annotator][self._place[taken.item]] = remaining is not None
-        return taken.item
+        before = self.standing(annotator).current(last)  # may be an imported one, which stays
+        self.session.undo(annotator, action_id)
+        remaining = self.standing(annotator).current(last)
+        self._count(before, remaining)
+        if last in self._place:  # it may be of an earlier start, with other repetitions
+            self._answered[annotator][self._place[last]] = remaining is not None
+        return last
 
     def _count(self, before: Answer | None, after: Answer | None) -> None:
         for answer, change in ((before, -1), (after, 1)):
@@ -172,9 +194,11 @@ class Desk:
         if self.votes is None:
             return np.asarray(waiting)
         votes = self._votes[self._episode]
-        for name, viewed in self._viewing.items():
-            if name != annotator:
-                votes[self._place[viewed]] += 1  # an answer that is on its way
+        for name, (viewed, since) in self._viewing.items():
+            place = self._place[viewed]
+            # An answer that is on its way, unless it is here already or whoever looked has gone away.
+            if name != annotator and not self._answered[name][place] and time.monotonic() - since < HOLD:
+                votes[place] += 1
         return np.asarray(waiting & (self._gold | (self._first != places) | (votes < self.votes)))
 
 
@@ -184,4 +208,4 @@ def _counts(answer: Answer) -> bool:
 
 def _key(secret: str, annotator: str, item: Item) -> str:
     text = f"{annotator}\n{item[0]}.{item[1]}".encode()
-    return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()[:KEY_DIGITS]
+    return hmac.digest(secret.encode(), text, "sha256").hex()[:KEY_DIGITS]

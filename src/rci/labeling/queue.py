@@ -41,7 +41,8 @@ class Order:
 def make_queue(order: Order, episodes: int) -> list[Item]:
     """Every episode once, some of them twice."""
     rng = np.random.default_rng(order.seed)
-    shown = [int(i) for i in _base(order, episodes, rng) if i not in set(order.gold)]
+    known = set(order.gold)
+    shown = [int(i) for i in _base(order, episodes, rng) if i not in known]
     queue = _mix(shown, list(rng.permutation(np.array(order.gold, np.int64))), rng)
     return _repeat(queue, round(order.repeats * len(queue)), rng)
 
