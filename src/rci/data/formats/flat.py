@@ -204,7 +204,8 @@ def _blocks(flat: Flat) -> Iterator[Rows]:
 
 def _hidden_borders(flat: Flat, next_obs: Array, following: Array, last: Array, first_row: int) -> Array:
     """Rows without a flag whose next observation is not the observation of the row that follows."""
-    differs = (next_obs[: len(following)] != following).reshape(len(following), -1).any(axis=1)
+    features = tuple(range(1, following.ndim))
+    differs = (next_obs[: len(following)] != following).any(axis=features)
     found = np.flatnonzero(differs & ~last[: len(following)])
     if len(found) and flat.mismatch == "error":
         row = first_row + int(found[0])

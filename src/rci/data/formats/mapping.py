@@ -77,13 +77,13 @@ def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, An
 def resolve(mapping: Mapping[str, Any], columns: Sequence[str], path: Path) -> tuple[ColumnNames, list[str]]:
     """What the mapping says, completed by guesses, which are told as notes. An empty name forbids to guess."""
     told = dict(mapping)
-    notes = []
+    guessed = []
     for role in (*VECTORS, *SINGLE):
         if role not in told:
             guess = _vector(VECTORS[role], columns) if role in VECTORS else _single(SINGLE[role], columns)
             if guess:
                 told[role] = guess
-                notes.append(f"{role} is taken from {guess if isinstance(guess, str) else ', '.join(guess)}")
+                guessed.append(f"{role} = {guess if isinstance(guess, str) else ' '.join(guess)}")
     for role in ("obs", "action", "reward"):
         if not told.get(role):
             raise RciError(
@@ -97,7 +97,7 @@ def resolve(mapping: Mapping[str, Any], columns: Sequence[str], path: Path) -> t
     for name in names.used():
         if names.used().count(name) > 1:
             raise RciError(f"{path}: column {name!r} is used for two things; a column is one thing only.")
-    return names, notes
+    return names, [f"columns that were guessed: {', '.join(guessed)}"] if guessed else []
 
 
 def _checked(key: str, value: Any, where: str) -> Any:

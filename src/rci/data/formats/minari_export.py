@@ -22,8 +22,6 @@ from rci.data.formats.rows import is_one_hot
 from rci.data.labels import Labels
 from rci.data.record import Array
 
-DATASET_ID = re.compile(r"(?:(?P<namespace>[-\w]+(?:/[-\w]+)*)/)?[-\w]+?-v\d+")
-
 
 def write_minari(
     id_or_folder: str | Path,
@@ -88,11 +86,12 @@ def _place(id_or_folder: str | Path) -> tuple[Path, str, str | None]:
     if isinstance(id_or_folder, os.PathLike) or str(id_or_folder).startswith(("/", ".", "~")):
         folder = Path(os.path.expanduser(id_or_folder))
         name = re.sub(r"[^-\w]", "-", folder.name)
-        return folder, name if DATASET_ID.fullmatch(name) else f"{name}-v0", None
-    match = DATASET_ID.fullmatch(id_or_folder)
-    if not match:
-        raise RciError(f"the id of a Minari dataset is like arm/stopped-v0, got {id_or_folder!r}.")
-    return datasets_root() / id_or_folder, id_or_folder, match["namespace"]
+        return folder, name if re.search(r"-v\d+$", name) else f"{name}-v0", None
+    try:
+        parts = optional("minari.dataset.minari_dataset", "minari").parse_dataset_id(id_or_folder)
+    except (ValueError, TypeError):
+        raise RciError(f"the id of a Minari dataset is like arm/stopped-v0, got {id_or_folder!r}.") from None
+    return datasets_root() / id_or_folder, id_or_folder, parts[0]
 
 
 def _box(spaces: Any, array: Array) -> Any:
