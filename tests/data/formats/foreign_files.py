@@ -37,9 +37,16 @@ def judged(episodes: Episodes, stops: list[int], channels: tuple[str, ...] = ())
 def cut(episodes: Episodes, labels: Labels) -> Episodes:
     """What remains of episodes after the stops; an end that was cut off takes its flag with it."""
     whole = labels.kept_lengths == labels.lengths
-    parts = [e._replace(obs=e.obs[: n + 1], action=e.action[:n], reward=e.reward[:n]) for e, n in zip(episodes, labels.kept_lengths)]
+    parts = [
+        e._replace(obs=e.obs[: n + 1], action=e.action[:n], reward=e.reward[:n])
+        for e, n in zip(episodes, labels.kept_lengths)
+    ]
     joined = Episodes.from_list(parts)
-    arrays = {**joined.arrays(), "terminated": episodes.terminated & whole, "truncated": episodes.truncated & whole}
+    arrays = {
+        **joined.arrays(),
+        "terminated": episodes.terminated & whole,
+        "truncated": episodes.truncated & whole,
+    }
     return Episodes(**arrays)
 
 
@@ -56,7 +63,10 @@ def flat_columns(episodes: Episodes | None = None) -> dict[str, np.ndarray]:
     """DSRL's columns of episodes that all have a flag at their end."""
     episodes = ragged([4, 3, 5]) if episodes is None else episodes
     end = np.cumsum(episodes.lengths) - 1
-    flags = {"terminals": np.zeros(len(episodes.reward), bool), "timeouts": np.zeros(len(episodes.reward), bool)}
+    flags = {
+        "terminals": np.zeros(len(episodes.reward), bool),
+        "timeouts": np.zeros(len(episodes.reward), bool),
+    }
     flags["terminals"][end] = episodes.terminated
     flags["timeouts"][end] = ~episodes.terminated
     return {

@@ -70,7 +70,11 @@ def test_what_minari_writes_is_read_bit_for_bit(made, data_format, dtype, shape,
     found = rci.import_minari("arm/b-v0")
     assert_same(found.episodes, episodes)
     assert (found.stop_index, found.cost, found.notes) == (None, None, ())
-    for folder in (datasets / "arm" / "b-v0", datasets / "arm" / "b-v0" / "data", str(datasets / "arm" / "b-v0")):
+    for folder in (
+        datasets / "arm" / "b-v0",
+        datasets / "arm" / "b-v0" / "data",
+        str(datasets / "arm" / "b-v0"),
+    ):
         assert_same(rci.read_minari(folder), episodes)
 
 
@@ -95,8 +99,7 @@ def test_what_we_write_is_read_by_minari_and_comes_back(data_format, one_hot, da
     assert theirs.total_steps == len(kept.reward)
     wanted = gym.spaces.Discrete(4) if one_hot else box(episodes.action)
     assert theirs.action_space == wanted
-    row = 0
-    for episode, mine, cost in zip(theirs.iterate_episodes(), kept, costs.per_episode()):
+    for row, (episode, mine, cost) in enumerate(zip(theirs.iterate_episodes(), kept, costs.per_episode())):
         steps = len(mine.action)
         stopped = row in (0, 2)
         assert np.array_equal(episode.observations, mine.obs)
@@ -110,7 +113,6 @@ def test_what_we_write_is_read_by_minari_and_comes_back(data_format, one_hot, da
         assert infos["cost_sparse"].sum() == infos["cost_sparse"][-1] == stopped
         assert infos["stopped"].sum() == infos["stopped"][-1] == stopped
         assert infos["cost_true"][1:] == pytest.approx(true_cost[episodes.step_offset[row] :][:steps], abs=0)
-        row += 1
     rci_facts = theirs.storage.metadata["rci"]
     assert rci_facts["stopped_episodes"] == 2
     assert rci_facts["costs"]["method"] == "uniform"
@@ -146,7 +148,12 @@ def test_costs_of_t_or_one_more_row(made, extra, data_format):
 
 @every_format
 def test_stops_in_infos(made, data_format):
-    made(data_format, lambda i, steps: {"stopped": [0] + [int(i in (0, 1) and t >= min(2, steps - 1)) for t in range(steps)]})
+    made(
+        data_format,
+        lambda i, steps: {
+            "stopped": [0] + [int(i in (0, 1) and t >= min(2, steps - 1)) for t in range(steps)]
+        },
+    )
     found = rci.import_minari("arm/b-v0")
     assert found.stop_index.tolist() == [2, 0, -1, -1]
     assert found.episodes.truncated.tolist() == [False, False, True, False]  # the second one is the stop's
@@ -188,7 +195,10 @@ def test_parts_are_flattened_and_choices_made_one_hot(data_format):
 def test_pictures_and_texts_are_refused():
     text = gym.spaces.Text(8)
     picture = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
-    for space, message in ((text, "type 'Text', which is no numbers"), (picture, "pictures that are stored as JPEG")):
+    for space, message in (
+        (text, "type 'Text', which is no numbers"),
+        (picture, "pictures that are stored as JPEG"),
+    ):
         minari_storage = minari.dataset.minari_storage.MinariStorage
         folder = minari.storage.get_dataset_path("p-v0")
         shutil.rmtree(folder, ignore_errors=True)
@@ -224,7 +234,9 @@ def test_nothing_is_overwritten_or_left_behind(datasets, monkeypatch):
 
 def test_unknown_datasets_name_the_known_ones(made):
     made()
-    with pytest.raises(RciError, match=r"no Minari dataset 'arm/c-v0'.* local ones: arm/b-v0.*minari download arm/c-v0"):
+    with pytest.raises(
+        RciError, match=r"no Minari dataset 'arm/c-v0'.* local ones: arm/b-v0.*minari download arm/c-v0"
+    ):
         rci.read_minari("arm/c-v0")
 
 
@@ -235,7 +247,10 @@ def test_unknown_datasets_name_the_known_ones(made):
         ({"total_episodes": "4"}, "total_episodes must be a whole number from 0 on, got '4'"),
         ({"data_format": "zip"}, "data_format must be one of arrow, hdf5, parquet, got 'zip'"),
         ({"observation_space": "{"}, "observation_space is not the description of a space"),
-        ({"observation_space": '{"type": "Box", "shape": [7], "dtype": "float32"}'}, r"must have shape \(7,\)"),
+        (
+            {"observation_space": '{"type": "Box", "shape": [7], "dtype": "float32"}'},
+            r"must have shape \(7,\)",
+        ),
         ({"action_space": '{"type": "Discrete", "n": 3, "start": 0}'}, "actions"),
     ],
 )

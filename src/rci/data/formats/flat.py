@@ -94,7 +94,7 @@ def flat_source(path: str, columns: Mapping[str, Any], layout: Layout, mismatch:
     flat = Flat(path, columns, layout, rows, _count_actions(flat), mismatch, notes)
     if len(columns[flat.key("obs") or ""].shape) == 1:
         notes.append(f"{layout.obs} has no second axis: it is taken as one number per observation")
-    return Source(pieces_of_rows(_blocks(flat), notes), rows, notes)
+    return Source(path, pieces_of_rows(_blocks(flat), notes), rows, notes)
 
 
 def _check_columns(path: str, columns: Mapping[str, Any], layout: Layout) -> int:

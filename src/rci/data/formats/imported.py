@@ -44,6 +44,7 @@ class Piece(NamedTuple):
 class Source:
     """A recording that can be read once. `notes` are complete when the last piece is out."""
 
+    path: str  # for messages
     pieces: Iterator[Piece]
     steps: int  # about how many there will be; 0 if nobody knows
     notes: list[str] = field(default_factory=list)
@@ -88,22 +89,23 @@ def checked(source: Source) -> Iterator[Piece]:
             was, now = getattr(first, name), getattr(piece, name)
             if (was.shape[1:], was.dtype) != (now.shape[1:], now.dtype):
                 raise RciError(
-                    f"{name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} at about episode "
-                    f"{episodes}; all episodes of a dataset must have the same shape and type."
+                    f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
+                    f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
         for name in ("cost", "stop_index"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
-                    f"only some episodes have a {name.replace('_', ' ')}: it changes at about episode {episodes}."
+                    f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
+                    f"about episode {episodes}."
                 )
         for i in np.flatnonzero(piece.lengths < 1)[:1]:
             raise RciError(
-                f"episode {episodes + i} has no step: one observation alone is not an episode; remove it."
+                f"{source.path}: episode {episodes + i} has no step; one observation alone is no episode: remove it."
             )
         episodes += len(piece.lengths)
         yield piece
     if episodes == 0:
-        raise RciError("there are no episodes: at least one is needed.")
+        raise RciError(f"{source.path} has no episodes: at least one is needed.")
 
 
 def gather(source: Source, progress: Progress = silent) -> Imported:

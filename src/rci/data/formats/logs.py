@@ -54,7 +54,7 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
             "the steps begin again"
         )
     rows = sum(count_rows(file) for file in files)
-    yield Source(pieces_of_rows(_rows(files, names), notes), rows, notes)
+    yield Source(str(path), pieces_of_rows(_rows(files, names), notes), rows, notes)
 
 
 def _rows(files: list[Path], names: ColumnNames) -> Iterator[Rows]:

@@ -59,7 +59,7 @@ def minari_source(id_or_folder: str | Path) -> Iterator[Source]:
         if note
     ]
     with STORAGES[dataset.data_format](dataset.folder, dataset.episodes) as episodes:
-        yield Source(_pieces(dataset, episodes, notes), dataset.steps, notes)
+        yield Source(str(dataset.folder), _pieces(dataset, episodes, notes), dataset.steps, notes)
 
 
 def datasets_root() -> Path:

@@ -11,7 +11,9 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.formats.block import BLOCK_ROWS, Block, Numbers
-from rci.data.formats.imported import optional
+from rci.data.formats.imported import CHUNK_BYTES, optional
+
+BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 
 
 def parquet_columns(path: Path) -> list[str]:
@@ -33,7 +35,7 @@ def parquet_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
         with _reading(path):
             whole = file.schema_arrow.names
             needed = sorted({name if name in whole else name.split(".")[0] for name in names})
-            batches = file.iter_batches(batch_size=BLOCK_ROWS, columns=needed)
+            batches = file.iter_batches(_batch_rows(file.metadata), columns=needed, use_threads=False)
         first = 0
         while True:
             with _reading(path):
@@ -49,6 +51,12 @@ def parquet_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
                 lines = first + np.arange(len(batch))
             yield Block(path, columns, lines)
             first += len(batch)
+
+
+def _batch_rows(metadata: Any) -> int:
+    """How many rows to hold at a time; rows may be long, and decoding lists takes several times their size."""
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    return min(BLOCK_ROWS, max(256, CHUNK_BYTES // 4 * metadata.num_rows // max(1, size)))
 
 
 def _column(path: Path, name: str, field: Any, chunked: Any) -> list[Any] | Numbers:
@@ -100,7 +108,7 @@ def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any) -> Nu
 def _open(path: Path) -> Iterator[Any]:
     parquet = optional("pyarrow.parquet", "pyarrow")
     with _reading(path):
-        file = parquet.ParquetFile(path, memory_map=False)
+        file = parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
     with file:
         yield file
 
