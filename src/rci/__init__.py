@@ -20,6 +20,23 @@ if TYPE_CHECKING:
     from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, tasks
     from rci.collection import collect
     from rci.data.errors import RciError
+    from rci.data.formats import (
+        convert_dataset,
+        import_d4rl,
+        import_dataset,
+        import_dsrl,
+        import_logs,
+        import_minari,
+        import_omnisafe,
+        read_d4rl,
+        read_dsrl,
+        read_logs,
+        read_minari,
+        read_omnisafe,
+        write_dsrl,
+        write_minari,
+        write_parquet,
+    )
     from rci.data.types import Episode, Episodes, Labels, Oracle, Policy, Scores, StepCosts
     from rci.evaluation import evaluate
     from rci.labeling import label
@@ -49,6 +66,21 @@ _NAMES = {
     "evaluate": "rci.evaluation",
     "RciError": "rci.data.errors",
     **dict.fromkeys(
+        (
+            *(
+                f"{verb}_{name}"
+                for verb in ("read", "import")
+                for name in ("d4rl", "dsrl", "logs", "minari", "omnisafe")
+            ),
+            "import_dataset",
+            "convert_dataset",
+            "write_dsrl",
+            "write_minari",
+            "write_parquet",
+        ),
+        "rci.data.formats",
+    ),
+    **dict.fromkeys(
         ("Episode", "Episodes", "Labels", "Oracle", "Policy", "Scores", "StepCosts"), "rci.data.types"
     ),
 }
@@ -65,9 +97,16 @@ __all__ = [
     "__version__",
     "collect",
     "collection",
+    "convert_dataset",
     "data",
     "evaluate",
     "evaluation",
+    "import_d4rl",
+    "import_dataset",
+    "import_dsrl",
+    "import_logs",
+    "import_minari",
+    "import_omnisafe",
     "judge",
     "label",
     "labeling",
@@ -75,12 +114,20 @@ __all__ = [
     "learning",
     "load",
     "nets",
+    "read_d4rl",
+    "read_dsrl",
+    "read_logs",
+    "read_minari",
+    "read_omnisafe",
     "redistribute",
     "redistribution",
     "reporting",
     "save",
     "select",
     "tasks",
+    "write_dsrl",
+    "write_minari",
+    "write_parquet",
 ]
 
 

@@ -16,7 +16,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -64,30 +64,41 @@ UNKNOWN = Provenance()
 
 def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) -> Path:
     """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced."""
-    target = Path(folder)
-    check_place(target)
-    if target.exists() and (standing := _kind(target)) not in (record.kind, None):
-        raise RciError(f"{target} holds {standing!r}; it is not overwritten with {record.kind!r}.")
-    arrays = record.arrays()
-    manifest = _manifest(record, arrays, provenance)
-    temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
+    with placing(folder, record.kind) as temporary:
+        arrays = record.arrays()
+        manifest = _manifest(record, arrays, provenance)
+        temporary.mkdir(parents=True)
         for name, array in arrays.items():
             with open(temporary / f"{name}.npy", "wb") as file:
                 _write_array(file, array)
-                _sync(file)
-        with open(temporary / "manifest.json", "w", encoding="utf-8") as file:
-            file.write(manifest)
-            _sync(file)
+                sync(file)
+        write_manifest(temporary, manifest)
+    return Path(folder)
+
+
+@contextlib.contextmanager
+def placing(folder: str | Path, kind: str) -> Iterator[Path]:
+    """The name of a temporary folder that takes the place of `folder` when all has gone well, and else vanishes."""
+    target = Path(folder)
+    check_place(target)
+    if target.exists() and (standing := _kind(target)) not in (kind, None):
+        raise RciError(f"{target} holds {standing!r}; it is not overwritten with {kind!r}.")
+    temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        yield temporary
         sync_folder(temporary)
         _replace(temporary, target)
     except OSError as error:
         raise RciError(_reason(error, target)) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return target
+
+
+def write_manifest(folder: Path, manifest: str) -> None:
+    """The last file of an artefact."""
+    with open(folder / "manifest.json", "w", encoding="utf-8") as file:
+        file.write(manifest)
+        sync(file)
 
 
 def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -96,7 +107,7 @@ def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     try:
         with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
             file.write(content)
-            _sync(file)
+            sync(file)
         os.replace(temporary, path)
     except OSError as error:
         raise RciError(f"cannot write {path}: {error.strerror or error}.") from error
@@ -194,13 +205,20 @@ def _manifest(record: Record, arrays: Mapping[str, Array], provenance: Provenanc
         name: {"shape": list(array.shape), "dtype": array.dtype.str, "sha256": array_digest(array)}
         for name, array in arrays.items()
     }
+    return manifest_text(record.kind, entries, record.meta(), provenance)
+
+
+def manifest_text(
+    kind: str, entries: Mapping[str, Mapping[str, Any]], meta: Mapping[str, Any], provenance: Provenance
+) -> str:
+    """The text of a manifest; `entries` are shape, dtype and sha256 of each array."""
     digests = {name: str(entry["sha256"]) for name, entry in entries.items()}
     manifest: dict[str, Any] = {
         "format": FORMAT_VERSION,
-        "kind": record.kind,
-        "hash": content_digest(record.kind, digests, record.meta()),
+        "kind": kind,
+        "hash": content_digest(kind, digests, meta),
         "arrays": entries,
-        "meta": record.meta(),
+        "meta": meta,
         "provenance": {**asdict(provenance), "versions": versions()},
     }
     manifest["checksum"] = _checksum(manifest)
@@ -285,7 +303,8 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _sync(file: Any) -> None:
+def sync(file: Any) -> None:
+    """Make sure that what a file holds is on the disk."""
     file.flush()
     os.fsync(file.fileno())
 

@@ -1,0 +1,114 @@
+"""Datasets of other people: reading them into episodes, and writing episodes, labels and costs back.
+
+`read_*` gives episodes; `import_*` also what the file says of stops and costs, and notes on what was decided where it
+is silent; `convert_dataset` writes an episodes artefact without ever holding all of it; `write_*` is the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError, unknown_name
+from rci.data.formats.d4rl import import_d4rl, read_d4rl
+from rci.data.formats.dsrl import dsrl_source, import_dsrl, read_dsrl, write_dsrl
+from rci.data.formats.imported import Imported, Progress, Source, gather, silent
+from rci.data.formats.logs import import_logs, logs_source, read_logs
+from rci.data.formats.minari import import_minari, minari_source, read_minari
+from rci.data.formats.minari_export import write_minari
+from rci.data.formats.omnisafe import import_omnisafe, omnisafe_source, read_omnisafe
+from rci.data.formats.parquet import write_parquet
+from rci.data.formats.stream import Converted, write_source
+from rci.data.formats.tables import BLOCKS
+from rci.data.store import UNKNOWN, Provenance
+
+__all__ = [
+    "SOURCES",
+    "WRITERS",
+    "Converted",
+    "Imported",
+    "convert_dataset",
+    "guess_format",
+    "import_d4rl",
+    "import_dataset",
+    "import_dsrl",
+    "import_logs",
+    "import_minari",
+    "import_omnisafe",
+    "read_d4rl",
+    "read_dsrl",
+    "read_logs",
+    "read_minari",
+    "read_omnisafe",
+    "write_dsrl",
+    "write_minari",
+    "write_parquet",
+]
+
+SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
+    "d4rl": dsrl_source,
+    "dsrl": dsrl_source,
+    "logs": logs_source,
+    "minari": minari_source,
+    "omnisafe": omnisafe_source,
+}
+WRITERS: dict[str, Callable[..., Path]] = {
+    "dsrl": write_dsrl,
+    "minari": write_minari,
+    "parquet": write_parquet,
+}
+
+
+def guess_format(path: str | Path) -> str:
+    """The format of a file by its ending, of a folder by what is in it; what is neither is the id of a dataset."""
+    given = Path(path)
+    if given.suffix in (".hdf5", ".h5"):
+        return "dsrl"
+    if given.suffix == ".npz":
+        return "omnisafe"
+    if given.suffix in BLOCKS:
+        return "logs"
+    if (given / "metadata.json").is_file() or (given / "data" / "metadata.json").is_file():
+        return "minari"
+    if given.is_dir():
+        return "logs"
+    if given.is_file():
+        raise RciError(f"the format of {given} is not known by its name; say which: {', '.join(SOURCES)}.")
+    return "minari"
+
+
+def open_dataset(
+    path: str | Path, data_format: str | None = None, **options: Any
+) -> AbstractContextManager[Source]:
+    """A dataset of any format, open while it is read. Options are those of the reader."""
+    name = guess_format(path) if data_format is None else data_format
+    if name not in SOURCES:
+        raise unknown_name("format", name, SOURCES)
+    return SOURCES[name](path, **options)
+
+
+def import_dataset(
+    path: str | Path, data_format: str | None = None, progress: Progress = silent, **options: Any
+) -> Imported:
+    """Everything that a dataset says, in memory. Without a format it is guessed from the name."""
+    with open_dataset(path, data_format, **options) as source:
+        return gather(source, progress)
+
+
+def convert_dataset(
+    path: str | Path,
+    folder: str | Path,
+    data_format: str | None = None,
+    progress: Progress = silent,
+    cost_path: str | Path | None = None,
+    provenance: Provenance = UNKNOWN,
+    **options: Any,
+) -> Converted:
+    """Write a dataset as an episodes artefact, piece by piece, so that it may be larger than memory.
+
+    Recorded costs go to the .npy file `cost_path`, if there is one. After an error nothing is left in `folder`.
+    """
+    with open_dataset(path, data_format, **options) as source:
+        return write_source(folder, source, progress, cost_path, provenance)

@@ -1,0 +1,125 @@
+"""What leaves the house: the steps that remain after the stops, with every cost and flag; files that appear whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rci.data.costs import StepCosts
+from rci.data.episodes import Episodes
+from rci.data.errors import RciError
+from rci.data.labels import Labels
+from rci.data.record import Array, expect
+from rci.data.store import sync
+from rci.data.types import Transitions, kept_rows
+
+
+@dataclass(frozen=True, eq=False)
+class KeptSteps:
+    """One row per step that remains. The three flags are as recorded, at the last row of an episode only."""
+
+    obs: Array
+    action: Array
+    reward: Array
+    next_obs: Array
+    cost: Array  # inferred, all channels added up
+    sparse: Array  # the episodic cost at the stop, 0 elsewhere, all channels added up
+    true_cost: Array | None
+    by_channel: Array | None  # inferred, one column per channel
+    terminated: Array
+    truncated: Array
+    stopped: Array
+    last: Array
+    episode: Array  # number of the episode that the step is of
+    lengths: Array
+
+
+def kept_steps(
+    episodes: Episodes, labels: Labels, costs: StepCosts, true_cost: ArrayLike | None = None
+) -> KeptSteps:
+    """Cut episodes at their stops. Labels must be of these episodes, costs of these labels."""
+    expect(Episodes, episodes=episodes)
+    expect(Labels, labels=labels)
+    expect(StepCosts, costs=costs)
+    steps = Transitions.build(episodes, labels, costs)
+    known = None if true_cost is None else np.asarray(true_cost)
+    if known is not None and known.shape != episodes.reward.shape:
+        raise RciError(
+            f"true_cost must have one number for each of {len(episodes.reward)} recorded steps, got {known.shape}."
+        )
+    lengths = labels.kept_lengths
+    return KeptSteps(
+        obs=episodes.obs[steps.row],
+        action=steps.action,
+        reward=steps.reward,
+        next_obs=episodes.obs[steps.row + 1],
+        cost=costs.total,
+        sparse=steps.label_cost.reshape(len(steps), -1).sum(axis=1),
+        true_cost=None if known is None else known[kept_rows(episodes, labels)],
+        by_channel=costs.cost if costs.channels else None,
+        terminated=steps.terminated,
+        truncated=steps.truncated,
+        stopped=steps.stopped,
+        last=steps.last,
+        episode=np.repeat(np.arange(len(episodes)), lengths),
+        lengths=lengths,
+    )
+
+
+def facts(episodes: Episodes, labels: Labels, costs: StepCosts) -> dict[str, object]:
+    """What an exported dataset is, in numbers and words that have no place in its arrays."""
+    return {
+        "task": episodes.task,
+        "episodes": len(episodes),
+        "steps": int(labels.kept_lengths.sum()),
+        "stopped_episodes": int(labels.stopped.sum()),
+        "mean_episodic_cost": float(labels.cost.sum() / len(labels)),
+        "costs": {
+            "method": costs.method,
+            "return_equivalent": costs.return_equivalent,
+            "unit": costs.unit,
+            "channels": list(costs.channels),
+        },
+        "episodes_hash": episodes.hash,
+        "labels_hash": labels.hash,
+        "costs_hash": costs.hash,
+    }
+
+
+def sidecar(episodes: Episodes, labels: Labels, costs: StepCosts) -> bytes:
+    """The same as a JSON file that lies beside the arrays."""
+    return (json.dumps(facts(episodes, labels, costs), indent=1) + "\n").encode()
+
+
+@contextmanager
+def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
+    """A name to write to, which becomes `path` when all has gone well, and else vanishes."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise RciError(f"{target} exists; choose another name, or say overwrite=True.")
+    if target.is_dir():
+        raise RciError(f"{target} is a folder; it is not overwritten.")
+    temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        if temporary.is_file():
+            with open(temporary, "rb") as file:
+                sync(file)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise RciError(f"cannot write {target}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

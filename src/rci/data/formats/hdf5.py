@@ -1,0 +1,91 @@
+"""Opening HDF5 files of others: whatever is wrong with one, it is one clear sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.formats.imported import optional
+from rci.data.record import Array
+
+MOST_COMPRESSION = 2000  # no file holds more than this many times its size; gzip reaches 1032
+
+
+@dataclass(frozen=True)
+class Column:
+    """A dataset that is sliced by rows; a chunk that cannot be read is an error that names the file."""
+
+    path: str
+    dataset: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As the file declares it."""
+        return tuple(self.dataset.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """As the file declares it."""
+        return self.dataset.dtype
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """What is written beside the numbers."""
+        with reading(self.path):
+            return dict(self.dataset.attrs)
+
+    def __getitem__(self, rows: slice) -> Array:
+        with reading(self.path):
+            return np.asarray(self.dataset[rows])
+
+
+@contextmanager
+def open_hdf5(path: str | Path) -> Iterator[Any]:
+    """The file, open for reading."""
+    h5py = optional("h5py", "h5py")
+    if not Path(path).is_file():
+        raise RciError(f"there is no file {path}.")
+    with reading(path):
+        file = h5py.File(path, "r")
+    with file:
+        yield file
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """What the library says of damaged data becomes one sentence that names the file."""
+    try:
+        yield
+    except RciError:
+        raise
+    except (OSError, LookupError, ValueError, TypeError, RuntimeError, AttributeError, MemoryError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise RciError(f"{path} is damaged or no HDF5 file: {first}.") from None
+
+
+def root_columns(file: Any, path: str | Path) -> dict[str, Column]:
+    """The datasets at the root that are in the file itself: nothing that a link fetches from elsewhere."""
+    h5py = optional("h5py", "h5py")
+    found = {}
+    with reading(path):
+        for key in file:
+            if isinstance(file.get(key, getlink=True), h5py.HardLink):
+                item = file.get(key)
+                if isinstance(item, h5py.Dataset):
+                    found[key] = column(item, path)
+    return found
+
+
+def column(dataset: Any, path: str | Path) -> Column:
+    """Refuse a dataset that declares more than the file can hold: its header is damaged."""
+    if dataset.shape is None or dataset.external or dataset.is_virtual:
+        raise RciError(f"{path}: {dataset.name} has no data in this file.")
+    if dataset.nbytes > MOST_COMPRESSION * Path(path).stat().st_size:
+        raise RciError(f"{path} is damaged: {dataset.name} claims to have shape {dataset.shape}.")
+    return Column(str(path), dataset)

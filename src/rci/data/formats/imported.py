@@ -1,0 +1,140 @@
+"""What every reader gives: episodes, and what the file says of stops and costs.
+
+A reader hands out its recording in pieces. Each field of a piece continues the same field of the piece before it, so
+a recording is read into memory, or written to disk piece by piece, by appending.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+
+from rci.data.episodes import Episodes, first_true
+from rci.data.errors import RciError
+from rci.data.labels import Labels
+from rci.data.record import Array
+
+Progress = Callable[[float], None]
+CHUNK_BYTES = 1 << 23  # of observations that are held at a time
+
+
+def silent(share: float) -> None:
+    """The progress of somebody who does not want to know."""
+
+
+class Piece(NamedTuple):
+    """A stretch of a recording. `lengths` and the fields below it are of the episodes that end in this piece."""
+
+    obs: Array  # with the last observation of each of these episodes
+    action: Array
+    reward: Array
+    cost: Array | None  # [steps], as recorded
+    lengths: Array
+    terminated: Array
+    truncated: Array
+    stop_index: Array | None  # -1 = not stopped
+
+
+@dataclass(frozen=True)
+class Source:
+    """A recording that can be read once. `notes` are complete when the last piece is out."""
+
+    path: str  # for messages
+    pieces: Iterator[Piece]
+    steps: int  # about how many there will be; 0 if nobody knows
+    notes: list[str] = field(default_factory=list)
+    task: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A dataset of somebody else. `notes` say in plain words what was decided where the file is silent."""
+
+    episodes: Episodes
+    stop_index: Array | None  # [N], -1 = never stopped; None if the file knows nothing of stops
+    cost: Array | None  # [steps], recorded costs; None if the file has none
+    notes: tuple[str, ...]
+
+    def labels(self, cost_above: float | None = None) -> Labels | None:
+        """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
+        stops = stops_of(self.stop_index, self.cost, self.episodes.lengths, cost_above)
+        return None if stops is None else Labels.for_episodes(self.episodes, stops)
+
+
+def stops_of(
+    stop_index: Array | None, cost: Array | None, lengths: Array, cost_above: float | None
+) -> Array | None:
+    """Stop indices as recorded, or where the recorded cost first exceeds `cost_above`."""
+    if cost_above is None:
+        return stop_index
+    if cost is None:
+        raise RciError(
+            "the file has no costs to stop at; label the episodes instead: rci label, or rci serve."
+        )
+    return first_true(cost > cost_above, lengths)
+
+
+def checked(source: Source) -> Iterator[Piece]:
+    """The pieces, all of one shape and type, and no episode without a step."""
+    first: Piece | None = None
+    episodes = 0
+    for piece in source.pieces:
+        first = first or piece
+        for name in ("obs", "action", "reward"):
+            was, now = getattr(first, name), getattr(piece, name)
+            if (was.shape[1:], was.dtype) != (now.shape[1:], now.dtype):
+                raise RciError(
+                    f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
+                    f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
+                )
+        for name in ("cost", "stop_index"):
+            if (getattr(first, name) is None) != (getattr(piece, name) is None):
+                raise RciError(
+                    f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
+                    f"about episode {episodes}."
+                )
+        for i in np.flatnonzero(piece.lengths < 1)[:1]:
+            raise RciError(
+                f"{source.path}: episode {episodes + i} has no step; one observation alone is no episode: remove it."
+            )
+        episodes += len(piece.lengths)
+        yield piece
+    if episodes == 0:
+        raise RciError(f"{source.path} has no episodes: at least one is needed.")
+
+
+def gather(source: Source, progress: Progress = silent) -> Imported:
+    """The whole recording, in memory."""
+    columns: dict[str, list[Array]] = {name: [] for name in Piece._fields}
+    steps = 0
+    for piece in checked(source):
+        for name, array in piece._asdict().items():
+            if array is not None:
+                columns[name].append(array)
+        steps += len(piece.reward)
+        if source.steps:
+            progress(min(1.0, steps / source.steps))
+    whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
+    cost, stop_index = whole.pop("cost"), whole.pop("stop_index")
+    episodes = Episodes(**whole, task=source.task)  # type: ignore[arg-type]
+    return Imported(episodes, stop_index, cost, tuple(source.notes))
+
+
+def chunk_rows(shape: tuple[int, ...], itemsize: int) -> int:
+    """How many rows of this shape to hold at a time."""
+    return max(256, CHUNK_BYTES // max(1, itemsize * int(np.prod(shape, dtype=np.int64))))
+
+
+def optional(module: str, package: str) -> ModuleType:
+    """A module of a package that not everybody installs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise RciError(
+            f"this format needs the package {package}: pip install 'rci[formats]' ({error})."
+        ) from None

@@ -1,0 +1,242 @@
+"""From blocks of a log to rows with the ends of episodes marked, in order and without gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.formats.block import Block, numbers, texts
+from rci.data.formats.mapping import ColumnNames
+from rci.data.formats.rows import Rows, one_hot
+from rci.data.record import Array
+
+
+@dataclass(frozen=True, eq=False)
+class LogRows:
+    """The columns of some rows, still without ends."""
+
+    obs: Array
+    action: Array
+    reward: Array
+    bare: Array
+    line: Array
+    terminated: Array
+    truncated: Array
+    next_obs: Array | None
+    cost: Array | None
+    stopped: Array | None
+    episode: Array | None
+    step: Array | None
+
+    def take(self, rows: slice) -> LogRows:
+        """Some of the rows."""
+        return LogRows(*(None if a is None else a[rows] for a in self._columns()))  # type: ignore[arg-type]
+
+    def joined(self, other: LogRows) -> LogRows:
+        """These rows and those that follow."""
+        pairs = zip(self._columns(), other._columns())
+        return LogRows(*(None if a is None else np.concatenate([a, b]) for a, b in pairs))  # type: ignore[arg-type]
+
+    def _columns(self) -> list[Array | None]:
+        return [getattr(self, column.name) for column in fields(self)]
+
+
+@dataclass
+class LogReader:
+    """Reads files one after the other and remembers what has to hold across them."""
+
+    names: ColumnNames
+    seen: dict[str, Path] = field(default_factory=dict)  # where each episode was
+    stride: float | None = None  # by how much steps grow, if they are whole numbers
+
+    def rows(self, path: Path, blocks: Iterator[Block]) -> Iterator[Rows]:
+        """Rows of one file. The last row read is held back, as only the next one tells whether an episode ends."""
+        held: LogRows | None = None
+        began = False
+        for block in blocks:
+            rows = extract(block, self.names)
+            rows = rows if held is None else held.joined(rows)
+            if not began and rows.episode is not None:
+                self._begin(rows.episode[0], path, rows.line[0])
+                began = True
+            if len(rows.line) > 1:
+                last = self._ends(rows, path)
+                yield _marked(rows.take(slice(0, -1)), last)
+            held = rows.take(slice(-1, None))
+        if held is not None:
+            yield _marked(held, np.ones(1, bool))
+
+    def _ends(self, rows: LogRows, path: Path) -> Array:
+        """Whether each row but the last is the end of an episode."""
+        flag = (rows.terminated | rows.truncated)[:-1]
+        onward = flag & ~rows.bare[1:]  # a flag, and then no bare row that would complete the episode
+        where = f"{path}, {'row' if path.suffix == '.parquet' else 'line'}"
+        if rows.episode is None:
+            ends = rows.bare[:-1] | onward
+            if rows.step is not None:
+                ends = ends | (np.diff(rows.step) < 0)  # the count begins again
+        else:
+            ends = rows.episode[1:] != rows.episode[:-1]
+            for row in np.flatnonzero(rows.bare[:-1] & ~ends)[:1]:
+                raise RciError(
+                    f"{where} {rows.line[row]}: there is no action, but episode {rows.episode[row]!r} goes on; "
+                    "only its last row may be an observation alone."
+                )
+            for row in np.flatnonzero(onward & ~ends)[:1]:
+                raise RciError(
+                    f"{where} {rows.line[row]}: episode {rows.episode[row]!r} has ended, but it goes on in the "
+                    "next row."
+                )
+            for row in np.flatnonzero(ends):
+                self._begin(rows.episode[row + 1], path, rows.line[row + 1])
+        if rows.step is not None:
+            self._check_steps(rows, ends, where)
+        if rows.next_obs is not None:
+            differs = (rows.next_obs[:-1] != rows.obs[1:]).reshape(len(ends), -1).any(axis=1)
+            for row in np.flatnonzero(differs & ~ends & ~rows.bare[:-1])[:1]:
+                raise RciError(
+                    f"{where} {rows.line[row]}: the next observation is not the observation of the row that follows."
+                )
+        return ends
+
+    def _begin(self, episode: str, path: Path, line: int) -> None:
+        """Remember an episode; the same one must not begin twice."""
+        before = self.seen.get(episode)
+        if before == path:
+            raise RciError(
+                f"{path}, line {line}: episode {episode!r} was there before; its rows must be together, so sort by "
+                f"{self.names.episode!r}."
+            )
+        if before is not None and not self.names.episodes_per_file:
+            raise RciError(
+                f"{path}, line {line}: episode {episode!r} is in {before} already; if it is another one, say "
+                "episodes_per_file = true in the mapping."
+            )
+        self.seen[episode] = path
+
+    def _check_steps(self, rows: LogRows, ends: Array, where: str) -> None:
+        """Steps grow; whole numbers grow by the same amount everywhere."""
+        step = np.asarray(rows.step)
+        grown = np.diff(step)
+        name = self.names.step
+        for row in np.flatnonzero(~ends & (grown <= 0))[:1]:
+            what = "twice" if grown[row] == 0 else f"after {step[row]:g}"
+            raise RciError(
+                f"{where} {rows.line[row + 1]}, column {name!r}: {step[row + 1]:g} comes {what} in an episode; remove "
+                "duplicates, and sort the rows."
+            )
+        if len(grown) == 0 or not (step == np.floor(step)).all():
+            return
+        inside = np.flatnonzero(~ends)
+        if self.stride is None and len(inside):
+            self.stride = float(grown[inside[0]])
+        for row in inside[grown[inside] != self.stride][:1]:
+            raise RciError(
+                f"{where} {rows.line[row + 1]}, column {name!r}: {step[row + 1]:g} follows {step[row]:g}, but steps "
+                f"are {self.stride:g} apart elsewhere; rows are missing. If {name!r} counts no steps, say step = '' in "
+                "the mapping."
+            )
+
+
+def extract(block: Block, names: ColumnNames) -> LogRows:
+    """The columns of a block, each checked: nothing missing, nothing infinite."""
+    count = len(block.lines)
+    action, without = _vector(block, names.action, None)
+    bare = np.asarray(without.all(axis=1))
+    obs, _ = _vector(block, names.obs, np.zeros(count, bool))
+    for row in np.flatnonzero(without.any(axis=1) & ~bare)[:1]:
+        column = names.action[int(np.flatnonzero(without[row])[0])]
+        raise RciError(f"{block.where(row, column)} is missing, though other parts of the action are there.")
+    reward = _single(block, names.reward, bare)
+    for row in np.flatnonzero(bare & (reward != 0))[:1]:
+        raise RciError(
+            f"{block.where(row, names.reward)}: a row without an action has a reward, {reward[row]:g}; a reward stands "
+            "in the row of the action that earned it."
+        )
+    if names.choices:
+        action = _chosen(block, names, action, bare)
+    return LogRows(
+        obs=obs,
+        action=action,
+        reward=reward,
+        bare=bare,
+        line=block.lines,
+        terminated=_flag(block, names.terminated),
+        truncated=_flag(block, names.truncated),
+        next_obs=_vector(block, names.next_obs, bare)[0] if names.next_obs else None,
+        cost=_single(block, names.cost, bare) if names.cost else None,
+        stopped=_flag(block, names.stop) if names.stop else None,
+        episode=texts(block, names.episode) if names.episode else None,
+        step=_single(block, names.step, np.zeros(count, bool)).astype(np.float64) if names.step else None,
+    )
+
+
+def _vector(block: Block, columns: tuple[str, ...], may_lack: Array | None) -> tuple[Array, Array]:
+    """Columns side by side, [n, features], and which are missing, [n, columns]. None: any may be missing."""
+    found = [numbers(block, name) for name in columns]
+    for name, part in zip(columns, found):
+        _check(block, name, part.values, part.missing, part.missing if may_lack is None else may_lack)
+    missing = np.stack([part.missing for part in found], axis=1)
+    if len(found) == 1 and found[0].values.ndim > 1:
+        return found[0].values, missing
+    return np.concatenate([part.values.reshape(len(part.values), -1) for part in found], axis=1), missing
+
+
+def _single(block: Block, name: str, may_lack: Array) -> Array:
+    part = numbers(block, name)
+    if part.values.ndim != 1:
+        raise RciError(f"{block.where(0, name)} must be one number, got a list.")
+    _check(block, name, part.values, part.missing, may_lack)
+    return part.values
+
+
+def _check(block: Block, name: str, values: Array, missing: Array, may_lack: Array) -> None:
+    for row in np.flatnonzero(missing & ~may_lack)[:1]:
+        raise RciError(f"{block.where(row, name)} is missing.")
+    if values.dtype.kind == "f":
+        for row in np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))[:1]:
+            raise RciError(f"{block.where(row, name)} is not finite: {values[row].tolist()}.")
+
+
+def _flag(block: Block, name: str) -> Array:
+    """Flags; none where nothing is said."""
+    if not name:
+        return np.zeros(len(block.lines), bool)
+    values = _single(block, name, np.ones(len(block.lines), bool))
+    for row in np.flatnonzero((values != 0) & (values != 1))[:1]:
+        raise RciError(f"{block.where(row, name)} must be true or false, or 1 or 0, got {values[row]:g}.")
+    return values != 0
+
+
+def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Array:
+    """One-hot actions from whole numbers."""
+    if action.shape[1:] != (1,):
+        raise RciError(
+            f"choices = {names.choices} needs a single column of actions, got {len(names.action)}."
+        )
+    index = action[:, 0]
+    for row in np.flatnonzero((index < 0) | (index >= names.choices) | (index != np.floor(index)))[:1]:
+        raise RciError(
+            f"{block.where(row, names.action[0])} must be a whole number from 0 to {names.choices - 1}, got "
+            f"{index[row]:g}."
+        )
+    return one_hot(index.astype(np.int64), names.choices)
+
+
+def _marked(rows: LogRows, last: Array) -> Rows:
+    return Rows(
+        obs=rows.obs,
+        action=rows.action,
+        reward=rows.reward,
+        last=last,
+        terminated=rows.terminated,
+        truncated=rows.truncated,
+        next_obs=rows.next_obs,
+        cost=rows.cost,
+        stopped=rows.stopped,
+        bare=rows.bare,
+    )

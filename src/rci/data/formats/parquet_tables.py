@@ -1,0 +1,126 @@
+"""Tables in Parquet files. Types are kept: what is float32 in the file is float32 afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.formats.block import BLOCK_ROWS, Block, Numbers
+from rci.data.formats.imported import CHUNK_BYTES, optional
+
+BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """Names of columns; a part of a struct is obs.x."""
+    with _open(path) as file, _reading(path):
+        return list(file.schema_arrow.empty_table().flatten().column_names)
+
+
+def parquet_rows(path: Path) -> int:
+    """How many rows a file says that it has."""
+    with _open(path) as file, _reading(path):
+        return int(file.metadata.num_rows)
+
+
+def parquet_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
+    """Rows of a Parquet file."""
+    arrow = optional("pyarrow", "pyarrow")
+    with _open(path) as file:
+        with _reading(path):
+            whole = file.schema_arrow.names
+            needed = sorted({name if name in whole else name.split(".")[0] for name in names})
+            batches = file.iter_batches(_batch_rows(file.metadata), columns=needed, use_threads=False)
+        first = 0
+        while True:
+            with _reading(path):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                batch.validate(full=True)
+                table = arrow.Table.from_batches([batch])
+                table = table if set(names) <= set(table.column_names) else table.flatten()
+                columns = {
+                    name: _column(path, name, table.schema.field(name), table.column(name)) for name in names
+                }
+                lines = first + np.arange(len(batch))
+            yield Block(path, columns, lines)
+            first += len(batch)
+
+
+def _batch_rows(metadata: Any) -> int:
+    """How many rows to hold at a time; rows may be long, and decoding lists takes several times their size."""
+    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    return min(BLOCK_ROWS, max(256, CHUNK_BYTES // 4 * metadata.num_rows // max(1, size)))
+
+
+def _column(path: Path, name: str, field: Any, chunked: Any) -> list[Any] | Numbers:
+    """A column of numbers, or of lists of numbers of one length; anything else as it is."""
+    arrow = optional("pyarrow", "pyarrow")
+    types = arrow.types
+    values = chunked.combine_chunks()
+    if isinstance(values, arrow.ChunkedArray):
+        values = arrow.concat_arrays(values.chunks) if values.num_chunks else arrow.array([], field.type)
+    missing = values.is_null(nan_is_null=types.is_floating(values.type)).to_numpy(zero_copy_only=False)
+    if (
+        types.is_fixed_size_list(values.type)
+        or types.is_list(values.type)
+        or types.is_large_list(values.type)
+    ):
+        return _vectors(path, name, field, values, missing)
+    if types.is_boolean(values.type) or types.is_integer(values.type) or types.is_floating(values.type):
+        filled = values.fill_null(False if types.is_boolean(values.type) else 0)
+        array = np.array(filled.to_numpy(zero_copy_only=False))
+        array[missing] = 0
+        return Numbers(array, missing)
+    listed: list[Any] = values.to_pylist()
+    return listed
+
+
+def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any) -> Numbers:
+    compute = optional("pyarrow.compute", "pyarrow")
+    present = values.drop_null()
+    lengths = set(compute.unique(compute.list_value_length(present)).to_pylist())
+    if len(lengths) > 1:
+        raise RciError(f"{path}, column {name!r}: lists must all be of one length, got {sorted(lengths)}.")
+    flat = present.flatten()
+    if flat.null_count:
+        raise RciError(f"{path}, column {name!r}: {flat.null_count} values inside lists are missing.")
+    inner = flat.to_numpy(zero_copy_only=False)
+    if inner.dtype.kind not in "fiub":
+        raise RciError(f"{path}, column {name!r} must be lists of numbers, got {values.type}.")
+    fixed = getattr(values.type, "list_size", 0)
+    shape: tuple[int, ...] = (lengths.pop() if lengths else fixed,)
+    told = (field.metadata or {}).get(b"shape")  # as RCI writes it
+    if told is not None:
+        shape = tuple(int(n) for n in told.split(b",") if n)
+    array = np.zeros((len(values), *shape), inner.dtype)
+    array[~missing] = inner.reshape(len(present), *shape)
+    return Numbers(array, missing)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    parquet = optional("pyarrow.parquet", "pyarrow")
+    with _reading(path):
+        file = parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
+    with file:
+        yield file
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """What the library says of damaged data becomes one sentence that names the file."""
+    arrow = optional("pyarrow", "pyarrow")
+    try:
+        yield
+    except RciError:
+        raise
+    except (arrow.ArrowException, OSError, LookupError, ValueError, TypeError, MemoryError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise RciError(f"{path} is damaged or no Parquet file: {first}.") from None

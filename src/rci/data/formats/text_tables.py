@@ -1,0 +1,127 @@
+"""Tables as text: CSV with a header, and JSON lines with one object per row."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.formats.block import BLOCK_ROWS, Block
+
+
+def csv_columns(path: Path) -> list[str]:
+    """The header of a CSV file."""
+    with _text(path) as file:
+        return _header(path, csv.reader(file, delimiter=_delimiter(path)))
+
+
+def json_columns(path: Path) -> list[str]:
+    """Names in any of the lines: a JSON object may leave out what is empty, so all are looked at."""
+    names: dict[str, None] = {}
+    for _, row in _json_rows(path):
+        names.update(dict.fromkeys(row))
+    return list(names)
+
+
+def csv_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
+    """Rows of a CSV file."""
+    delimiter = _delimiter(path)
+    with _text(path) as file:
+        reader = csv.reader(file, delimiter=delimiter)
+        header = _header(path, reader)
+        chosen = {name: header.index(name) for name in names}
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise RciError(
+                    f"{path}, line {reader.line_num} has {len(row)} fields, but there are {len(header)} columns."
+                )
+            rows.append(row)
+            lines.append(reader.line_num)
+            if len(rows) == BLOCK_ROWS:
+                yield _block(path, chosen, rows, lines)
+                rows, lines = [], []
+        yield _block(path, chosen, rows, lines)
+
+
+def json_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
+    """Rows of a file of JSON lines."""
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+
+    def block() -> Block:
+        return Block(path, {name: [row.get(name) for row in rows] for name in names}, np.array(lines))
+
+    for number, row in _json_rows(path):
+        rows.append(row)
+        lines.append(number)
+        if len(rows) == BLOCK_ROWS:
+            yield block()
+            rows, lines = [], []
+    yield block()
+
+
+def _block(path: Path, chosen: dict[str, int], rows: list[list[str]], lines: list[int]) -> Block:
+    return Block(path, {name: [row[i] for row in rows] for name, i in chosen.items()}, np.array(lines))
+
+
+@contextmanager
+def _text(path: Path) -> Iterator[Any]:
+    """A text file; spreadsheets like to put a mark at the beginning."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise RciError(f"{path} is not UTF-8 text: {error}.") from None
+    except csv.Error as error:
+        raise RciError(f"{path} is not CSV: {error}.") from None
+    except OSError as error:
+        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
+
+
+def _delimiter(path: Path) -> str:
+    with _text(path) as file:
+        header = file.readline(1 << 16)
+    return max(",;\t", key=header.count)
+
+
+def _header(path: Path, reader: Any) -> list[str]:
+    names = [name.strip() for name in next(reader, [])]
+    if not any(names):
+        raise RciError(f"{path} is empty: its first line must name the columns.")
+    for name in names:
+        if names.count(name) > 1:
+            raise RciError(f"{path}: two columns have the name {name!r}.")
+    return names
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with _text(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
+            if not isinstance(row, dict):
+                raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()[:80]}.")
+            yield number, dict(_dotted(row))
+
+
+def _dotted(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """{"obs": {"x": 1}} as obs.x = 1."""
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
