@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, tasks
+    from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, runtime, tasks
     from rci.collection import collect
     from rci.data.errors import RciError
     from rci.data.types import Episode, Episodes, Labels, Oracle, Policy, Scores, StepCosts
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rci.labeling import label
     from rci.learning import learn
     from rci.learning.fqe import judge
+    from rci.learning.onnx import export_onnx
     from rci.learning.selection import select
     from rci.redistribution import redistribute
 
@@ -37,6 +38,7 @@ _MODULES = (
     "nets",
     "redistribution",
     "reporting",
+    "runtime",
     "tasks",
 )
 _NAMES = {
@@ -45,6 +47,7 @@ _NAMES = {
     "redistribute": "rci.redistribution",
     "learn": "rci.learning",
     "judge": "rci.learning.fqe",
+    "export_onnx": "rci.learning.onnx",
     "select": "rci.learning.selection",
     "evaluate": "rci.evaluation",
     "RciError": "rci.data.errors",
@@ -68,6 +71,7 @@ __all__ = [
     "data",
     "evaluate",
     "evaluation",
+    "export_onnx",
     "judge",
     "label",
     "labeling",
@@ -78,6 +82,7 @@ __all__ = [
     "redistribute",
     "redistribution",
     "reporting",
+    "runtime",
     "save",
     "select",
     "tasks",
@@ -85,7 +90,7 @@ __all__ = [
 
 
 def load(path: Any, verify: bool = True) -> Any:
-    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy or scores."""
+    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor or scores."""
     from rci.data.models import Policy
     from rci.data.store import read
 
