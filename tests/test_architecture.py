@@ -71,7 +71,9 @@ def test_importing_rci_loads_nothing_heavy(heavy):
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-@pytest.mark.parametrize("heavy", ["jax", "scipy", "matplotlib", "gymnasium", "numba", "rci.learning", "rci.nets"])
+@pytest.mark.parametrize(
+    "heavy", ["jax", "scipy", "matplotlib", "gymnasium", "numba", "rci.learning", "rci.nets"]
+)
 def test_importing_the_runtime_loads_nothing_heavy(heavy):
     code = f"import sys, rci.runtime; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, runtime, tasks
+    from rci import (
+        collection,
+        data,
+        evaluation,
+        labeling,
+        learning,
+        nets,
+        redistribution,
+        reporting,
+        runtime,
+        tasks,
+    )
     from rci.collection import collect
     from rci.data.errors import RciError
     from rci.data.types import Episode, Episodes, Labels, Oracle, Policy, Scores, StepCosts
@@ -90,7 +101,7 @@ __all__ = [
 
 
 def load(path: Any, verify: bool = True) -> Any:
-    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor or scores."""
+    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor, scores."""
     from rci.data.models import Policy
     from rci.data.store import read
 
