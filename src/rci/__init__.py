@@ -17,7 +17,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from rci import collection, data, evaluation, labeling, learning, nets, redistribution, reporting, tasks
+    from rci import (
+        collection,
+        data,
+        evaluation,
+        labeling,
+        learning,
+        nets,
+        redistribution,
+        reporting,
+        runtime,
+        tasks,
+    )
     from rci.collection import collect
     from rci.data.errors import RciError
     from rci.data.formats import (
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
     from rci.labeling import label
     from rci.learning import learn
     from rci.learning.fqe import judge
+    from rci.learning.onnx import export_onnx
     from rci.learning.selection import select
     from rci.redistribution import redistribute
 
@@ -54,6 +66,7 @@ _MODULES = (
     "nets",
     "redistribution",
     "reporting",
+    "runtime",
     "tasks",
 )
 _NAMES = {
@@ -62,6 +75,7 @@ _NAMES = {
     "redistribute": "rci.redistribution",
     "learn": "rci.learning",
     "judge": "rci.learning.fqe",
+    "export_onnx": "rci.learning.onnx",
     "select": "rci.learning.selection",
     "evaluate": "rci.evaluation",
     "RciError": "rci.data.errors",
@@ -101,6 +115,7 @@ __all__ = [
     "data",
     "evaluate",
     "evaluation",
+    "export_onnx",
     "import_d4rl",
     "import_dataset",
     "import_dsrl",
@@ -122,6 +137,7 @@ __all__ = [
     "redistribute",
     "redistribution",
     "reporting",
+    "runtime",
     "save",
     "select",
     "tasks",
@@ -132,7 +148,7 @@ __all__ = [
 
 
 def load(path: Any, verify: bool = True) -> Any:
-    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy or scores."""
+    """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor, scores."""
     from rci.data.models import Policy
     from rci.data.store import read
 

@@ -1,4 +1,4 @@
-"""Fitted models as plain data: the demonstrators, the behaviour model and the policy."""
+"""Fitted models as plain data: the demonstrators, the behaviour model, the policy and the monitor."""
 
 from __future__ import annotations
 
@@ -75,6 +75,19 @@ class Demonstrators(Fitted):
     def __repr__(self) -> str:
         task, kept = self.info.get("task"), self.info.get("checkpoints", [])
         return f"Demonstrators({self.model.method} on {task}: {len(kept)} checkpoints)"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedMonitor(Fitted):
+    """What was fitted for step costs, as far as the risk of a running episode needs it, and when to raise the alarm.
+
+    `info` holds the `level` of the alarm and what is known about how it was chosen.
+    """
+
+    kind: ClassVar[str] = "monitor"
+
+    def __repr__(self) -> str:
+        return f"SavedMonitor({self.model.method}, level {self.info.get('level')})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,7 @@ from rci.data.types import (
     Labels,
     Oracle,
     Policy,
+    SavedMonitor,
     Scores,
     StepCosts,
 )
@@ -42,7 +43,18 @@ from rci.data.types import (
 FORMAT_VERSION = 1
 KINDS: dict[str, type[Record]] = {
     cls.kind: cls
-    for cls in (Demonstrators, Episodes, Oracle, Labels, StepCosts, Behaviour, Checkpoint, Policy, Scores)
+    for cls in (
+        Demonstrators,
+        Episodes,
+        Oracle,
+        Labels,
+        StepCosts,
+        Behaviour,
+        Checkpoint,
+        Policy,
+        SavedMonitor,
+        Scores,
+    )
 }
 ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")

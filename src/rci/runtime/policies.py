@@ -1,0 +1,200 @@
+"""Policies in NumPy: for every learner what `act` does in its file, from the arrays that it saved.
+
+A policy that was loaded here answers as `rci.load` would, up to rounding: the same networks, and for those that choose
+among candidates the same candidates. Where two candidates are worth the same up to rounding, either may be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rci.data.errors import RciError
+from rci.data.models import Policy, SavedModel
+from rci.data.record import Array
+from rci.data.store import read
+from rci.runtime import attention
+from rci.runtime.layers import Weights, committee, gaussian_actor, mlp, normaliser, pair_mlp, part
+from rci.runtime.noise import normal
+
+Act = Callable[[int, Any, Array], tuple[Array, Any]]  # (seed, memory, obs [B, d]) -> (action [B, a], memory)
+PIECE = 64  # observations whose candidates are judged at once: what lies between fits into a cache
+
+
+def load(folder: str | Path, verify: bool = True) -> Policy:
+    """A trained policy from its artefact folder. It acts as `rci.load(folder)` does, without JAX."""
+    return act_with(read(folder, Policy.kind, verify))
+
+
+def act_with(policy: Policy) -> Policy:
+    """A policy that acts with NumPy, from one that holds weights."""
+    model = policy.model
+    if model.method not in METHODS:
+        raise RciError(
+            f"{model.method!r} cannot act without JAX. Those that can: {', '.join(sorted(METHODS))}."
+        )
+    weights = {name: np.array(array) for name, array in model.arrays.items()}  # not memory-mapped any more
+    memory, act = METHODS[model.method](model, weights)
+    scaling = part(weights, "behaviour.scaling")
+    scale, centre, reach = normaliser(part(scaling, "obs")), scaling["action_centre"], scaling["action_reach"]
+
+    def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        action, memory = act(seed, memory, scale(obs))
+        return centre + reach * action, memory
+
+    return replace(policy, memory=memory, step=step)
+
+
+def clone(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+    """bc and bc-safe: tanh of a network."""
+    net = mlp(part(weights, "network"))
+    return (), lambda seed, memory, obs: (np.tanh(net(obs)), memory)
+
+
+def mode_of(name: str) -> Callable[[SavedModel, Weights], tuple[Any, Act]]:
+    """cpq and coptidice: the action of the mean of a Gaussian actor, which is stored under `name`."""
+
+    def make(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+        actor = gaussian_actor(part(weights, name))
+        return (), lambda seed, memory, obs: (np.tanh(actor(obs)[0]), memory)
+
+    return make
+
+
+def bcq_lagrangian(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+    """Decoded candidates, each nudged, and the one with the highest Q - sum of lambda * cost."""
+    decode = pair_mlp(part(weights, "behaviour.vae.decoder"))
+    nudge = pair_mlp(part(weights, "networks.actor"))
+    limit = weights["hyper.nudge"]
+    reach = np.float32(model.config["behaviour"]["latent_limit"])
+    shape = (model.config["config"]["test_candidates"], len(weights["behaviour.vae.decoder.action_weight"]))
+    value = _value(weights)
+
+    @lru_cache(maxsize=8)
+    def latent(seed: int) -> Array:
+        return np.clip(normal(seed, shape), -reach, reach)
+
+    def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        def choose(obs: Array) -> Array:
+            candidate = np.tanh(decode(obs, latent(seed)))
+            action = np.clip(candidate + limit * np.tanh(nudge(obs, candidate)), -1.0, 1.0)
+            return _best(value(obs, action), action)
+
+        return _in_pieces(choose, obs), memory
+
+    return (), act
+
+
+def bear_lagrangian(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+    """Draws of the actor, and the one with the highest Q - sum of lambda * Q_c."""
+    actor = gaussian_actor(part(weights, "networks.actor"))
+    shape = (model.config["config"]["test_candidates"], len(weights["behaviour.scaling.action_centre"]))
+    value = _value(weights)
+    noise = lru_cache(maxsize=8)(lambda seed: normal(seed, shape))
+
+    def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        def choose(obs: Array) -> Array:
+            mean, log_deviation = actor(obs)
+            action = np.tanh(mean[:, None] + np.exp(log_deviation)[:, None] * noise(seed))
+            return _best(value(obs, action), action)
+
+        return _in_pieces(choose, obs), memory
+
+    return (), act
+
+
+class Memory(NamedTuple):
+    """What a decision transformer remembers of an episode; see `rci.learning.cdt`."""
+
+    token: Array  # [T, features]
+    taken: Array  # []: how many steps
+    to_go: Array  # [1 + K]
+    before: Array  # [a]
+
+
+def cdt(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+    """What was done by those who went on to earn and to cost as much as is still asked for."""
+    settings = model.config["config"]
+    trunk = attention.whole(part(weights, "network.trunk"), settings["heads"])
+    action_head = mlp(part(weights, "network.action_head"))
+    signal_head = pair_mlp(part(weights, "network.signal_head"))
+    to_go_scale = normaliser(part(weights, "to_go_scale"))
+    signal_mean, signal_scale = weights["signal_scale.mean"], weights["signal_scale.scale"]
+    features = len(weights["network.trunk.embedding_weight"])
+    actions = len(weights["behaviour.scaling.action_centre"])
+    blank = Memory(
+        np.zeros((settings["context"], features), np.float32),
+        np.zeros((), np.int32),
+        weights["target"],
+        np.zeros(actions, np.float32),
+    )
+
+    def act(seed: int, memory: Memory, obs: Array) -> tuple[Array, Memory]:
+        token = np.array(memory.token)  # a copy: memories are values, not places
+        full = memory.taken >= token.shape[1]
+        token[full] = np.roll(token[full], -1, axis=1)
+        row, place = np.arange(len(obs)), np.minimum(memory.taken, token.shape[1] - 1)
+        token[row, place] = np.concatenate([to_go_scale(memory.to_go), obs, memory.before], axis=-1)
+        feature = trunk(token)[row, place]
+        action = np.tanh(action_head(feature))
+        estimate = signal_head(feature, action[:, None])[:, 0]
+        left = memory.to_go - (signal_mean + signal_scale * estimate)
+        return action, Memory(token, memory.taken + 1, left, action)
+
+    return blank, act
+
+
+METHODS: dict[str, Callable[[SavedModel, Weights], tuple[Any, Act]]] = {
+    "bc": clone,
+    "bc-safe": clone,
+    "bcq-lagrangian": bcq_lagrangian,
+    "bear-lagrangian": bear_lagrangian,
+    "cdt": cdt,
+    "coptidice": mode_of("actor"),
+    "cpq": mode_of("networks.actor"),
+}
+
+
+def _value(weights: Weights) -> Callable[[Array, Array], Array]:
+    """Q - sum of lambda * cost of actions [B, n, a]: [B, n]; the cost is that of a step where a network tells it."""
+    reward_critic = committee(part(weights, "networks.reward_critic"))
+    reward_weight, cost_weight = weights["hyper.reward_pessimism"], 1 - weights["hyper.cost_pessimism"]
+    multiplier = weights["multiplier"]
+    if own := part(weights, "networks.step_cost"):
+        step_cost = pair_mlp(own)
+    else:
+        cost_critic = committee(part(weights, "networks.cost_critic"))
+
+        def step_cost(obs: Array, action: Array) -> Array:
+            return _soft_minimum(cost_critic(obs, action), cost_weight)
+
+    def value(obs: Array, action: Array) -> Array:
+        reward_q = _soft_minimum(reward_critic(obs, action), reward_weight)[..., 0]
+        return np.asarray(reward_q - (multiplier * step_cost(obs, action)).sum(axis=-1))
+
+    return value
+
+
+def _soft_minimum(critics: list[Array], weight: Array) -> Array:
+    """weight * min + (1 - weight) * max of the critics."""
+    low, high = critics[0], critics[0]
+    for other in critics[1:]:
+        low, high = np.minimum(low, other), np.maximum(high, other)
+    return np.asarray(weight * low + (1 - weight) * high)
+
+
+def _best(value: Array, action: Array) -> Array:
+    """The action [B, n, a] with the highest value [B, n]; the first one wins a tie."""
+    return np.asarray(action[np.arange(len(value)), value.argmax(axis=-1)])
+
+
+def _in_pieces(choose: Callable[[Array], Array], obs: Array) -> Array:
+    """Actions for many observations, some at a time."""
+    if len(obs) <= PIECE:
+        return choose(obs)
+    return np.concatenate([choose(obs[first : first + PIECE]) for first in range(0, len(obs), PIECE)])
