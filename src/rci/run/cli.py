@@ -15,7 +15,8 @@ import typer
 from rci import __version__
 from rci.data.errors import RciError
 from rci.run.bench_cli import bench
-from rci.run.command import MAX_SEED, AsJson, Seed, print_json, run_command
+from rci.run.command import MAX_SEED, AsJson, Out, Seed, print_json, run_command
+from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 
 INTERRUPTED = 130
@@ -32,11 +33,13 @@ app = typer.Typer(
 app.add_typer(bench, name="bench")
 app.add_typer(labels, name="labels")
 app.command()(serve)
+app.command(name="import")(import_dataset)
+app.command()(export)
+app.command()(monitor)
 
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 
 
 @app.callback(invoke_without_command=True)

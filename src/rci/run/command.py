@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from rci.data.errors import RciError
 
 MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 

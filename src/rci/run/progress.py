@@ -58,6 +58,15 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
         yield report, tell
 
 
+@contextmanager
+def show_share(name: str) -> Iterator[Callable[[float], None]]:
+    """Yields the function that is told which share of one thing is done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(name, total=1.0)
+        yield lambda share: progress.update(bar, completed=share)
+
+
 def duration(seconds: float) -> str:
     """A time in the largest two units that matter: 3 h 20 min, 12 min, 40 s."""
     if seconds < 60:
