@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from serving import Client, server
 import rci
 from rci.data.errors import RciError
 from rci.labeling.server.film_bytes import parse_film
+from rci.labeling.server.image_files import picture_of
 from rci.labeling.session import read_session
 from rci.run.serve import Request, serve
 
@@ -277,9 +279,11 @@ def test_answers_are_saved_once_however_often_they_come(tmp_path):
         client = one.client()
         state = client.get("api/session")
         assert (state["done"], state["next"]) == (4, None)
+        assert state["last"] == keys[3]
         assert client.answer("ann-number-1", keys[1])[0] == 409
         status, undone = client.post("api/undo", {"id": "the-first-undo"})
         assert (status, undone["item"], undone["next"], undone["done"]) == (200, keys[3], keys[3], 3)
+        assert (undone["taken"], undone["last"]) == (True, keys[2])
         assert client.post("api/undo", {"id": "the-first-undo"})[1]["item"] == keys[3]
         assert one.stop() == 0
     assert "3 labels are saved" in one.said
@@ -300,6 +304,49 @@ def test_a_killed_server_has_lost_nothing_and_links_and_ids_go_on(tmp_path):
         assert client.answer("the-first-id", key)[0] == 200
         assert client.get("api/session")["done"] == 1
         assert client.get(f"api/items/{key}")["answer"] == {"verdict": "safe", "stop_index": -1}
+
+
+def test_an_undo_reaches_what_is_not_in_the_queue_any_more(tmp_path):
+    with server(tmp_path, EPISODES, "--repeats", "1") as one:
+        assert len(label_all(one.client(), "with-repeats")) > len(EPISODES)
+    with server(tmp_path, EPISODES) as again:
+        _, undone = again.client().post("api/undo", {"id": "the-first-undo"})
+        assert (undone["taken"], undone["item"], undone["done"]) == (True, None, len(EPISODES))
+
+
+def test_what_is_wrong_with_files_is_told_in_the_terminal_and_not_on_the_page(tmp_path):
+    for episode, steps in enumerate(EPISODES.lengths):
+        (tmp_path / "frames" / str(episode)).mkdir(parents=True)
+        for k in range(steps + (episode == 0)):
+            content = picture_of(np.zeros((4, 4), np.uint8)) if episode == 0 else b"broken"
+            (tmp_path / "frames" / str(episode) / f"{k}.png").write_bytes(content)
+    with server(tmp_path, EPISODES, "--frames", str(tmp_path / "frames")) as one:
+        client = one.client()
+        first = client.get("api/session")["next"]
+        second = client.get(f"api/items/{first}")["after"]
+        assert client.request("GET", f"api/items/{first}/pictures/5")[0] == 200
+        for _ in range(3):
+            status, body = client.request("GET", f"api/items/{second}/film")
+            assert status == 404
+            assert b"terminal" in body
+            assert str(tmp_path).encode() not in body
+        told = one.errors.read_text()
+        assert told.count("Episode 1 is not shown: ") == 1
+        assert f"{tmp_path}/frames/1/0.png cannot be shown" in told
+
+        journal = tmp_path / "answers" / "answers.jsonl"
+        for number in range(10):  # longer than the terminal, to which the same limit applies
+            assert client.answer(f"answer-{number}", first)[0] == 200
+        full = journal.stat().st_size + 10
+        resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        status, answer = client.answer("while-it-is-full", first)
+        assert status == 503
+        assert str(tmp_path) not in answer["error"]
+        assert f"cannot write {journal}: " in one.errors.read_text()
+        resource.prlimit(
+            one.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
+        assert client.answer("while-it-is-full", first)[0] == 200
 
 
 def test_a_second_server_on_the_same_answers_is_refused(tmp_path):
@@ -353,7 +400,7 @@ def test_progress_of_two(tmp_path):
 
 
 def test_two_annotators_at_once_lose_and_double_nothing(tmp_path):
-    """A thousand labels here; `python -m rci.run.bench_serve` does ten thousand."""
+    """A thousand labels here; `rci bench serve` does ten thousand."""
     episodes = ragged([2] * 500)
     with server(tmp_path, episodes, "--annotator", "ann", "--annotator", "bob") as one:
         threads = [threading.Thread(target=label_all, args=(one.client(n), n)) for n in ("ann", "bob")]

@@ -35,7 +35,7 @@ class Answer:
     pace: float | None = None  # steps per second
     watched: int | None = None  # the furthest moment that was looked at
     time: float | None = None  # seconds since 1970
-    review: bool = False  # given with the inferred step costs in sight
+    review: bool = False  # given after the inferred step costs, or what is right, were seen
     imported: bool = False  # brought in from a file: undo does not reach it
 
     def __post_init__(self) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from starlette.applications import Starlette
@@ -37,9 +38,14 @@ from rci.tasks.base import Task
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ACTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 MOST_SECONDS, MOST_PACE = 1e7, 1e5
-STATUS: dict[type, int] = {ConflictError: 409, NotSavedError: 503}  # of what the page is told; else 400
 FIELDS = {"id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "review"}
 
+# What is wrong with files is told to whoever started the server: their paths are no business of annotators.
+NOT_SHOWN = "it cannot be read; whoever started the server sees in the terminal why."
+NOT_SAVED = "the server could not save it; whoever started the server sees in the terminal why."
+TERMINAL = logging.getLogger(__name__)
+
+T = TypeVar("T")
 Handler = Callable[[Request, str], Awaitable[Response]]
 
 
@@ -111,6 +117,7 @@ class _Server:
         # The same for all episodes, and refused here, at the start, if a task cannot draw them
         self.kind = film_of(exhibit.episodes, 0, exhibit.task, exhibit.pictures).kind
         self._told: tuple[int, dict[str, Any]] | None = None  # the last progress, and after how many actions
+        self._not_shown: set[int] = set()  # episodes that the terminal was told of
 
     async def static(self, request: Request, annotator: str) -> Response:
         name = request.path_params.get("name") or "index.html"
@@ -144,7 +151,7 @@ class _Server:
     async def item(self, request: Request, annotator: str) -> Response:
         item = self._item(request, annotator)
         desk, (episode, _) = self.desk, item
-        answer = desk.standing(annotator).current(item)
+        answer = desk.said(annotator, item)
         before, after = desk.neighbours(annotator, item)
         found = {
             "key": request.path_params["key"],
@@ -163,18 +170,15 @@ class _Server:
 
     async def film(self, request: Request, annotator: str) -> Response:
         episode, _ = self._item(request, annotator)
-        exhibit = self.exhibit
-        film = await run_in_threadpool(
-            film_of, exhibit.episodes, episode, exhibit.task, exhibit.pictures
-        )  # a video may have to be read first
-        return Response(film_bytes(film), media_type="application/octet-stream")
+        content = await self._read(episode, self._film, episode)
+        return Response(content, media_type="application/octet-stream")
 
     async def picture(self, request: Request, annotator: str) -> Response:
         episode, _ = self._item(request, annotator)
         index = request.path_params["index"]
         if not (index.isascii() and index.isdigit() and len(index) < 10):
             raise HTTPException(400, "the number of a picture is a whole number.")
-        content, media = await run_in_threadpool(self._picture, episode, int(index))
+        content, media = await self._read(episode, self._picture, episode, int(index))
         return Response(content, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
 
     async def costs(self, request: Request, annotator: str) -> Response:
@@ -228,7 +232,9 @@ class _Server:
 
     async def undo(self, request: Request, annotator: str) -> Response:
         item = self.desk.undo(annotator, _action_id(await _json(request)))
-        return JSONResponse({"item": self.desk.key(annotator, item), **self._state(annotator)})
+        # What was taken back may be of an earlier start, with other repetitions; then it has no key.
+        found = {"taken": item is not None, "item": self.desk.key(annotator, item)}
+        return JSONResponse({**found, **self._state(annotator)})
 
     def _item(self, request: Request, annotator: str) -> Item:
         try:
@@ -243,10 +249,25 @@ class _Server:
             desk.look_at(annotator, item)  # from now on: the page will show it
         return {
             "next": desk.key(annotator, item),
+            "last": desk.key(annotator, desk.last(annotator)),
             "done": done,
             "total": total,
             "undoable": bool(desk.standing(annotator).undoable),
         }
+
+    async def _read(self, episode: int, work: Callable[..., T], *arguments: int) -> T:
+        """In a thread: a video may have to be read first."""
+        try:
+            return await run_in_threadpool(work, *arguments)
+        except RciError as error:
+            if episode not in self._not_shown:  # a page asks again and again
+                self._not_shown.add(episode)
+                TERMINAL.warning("Episode %d is not shown: %s", episode, error)
+            raise HTTPException(404, NOT_SHOWN) from None
+
+    def _film(self, episode: int) -> bytes:
+        exhibit = self.exhibit
+        return film_bytes(film_of(exhibit.episodes, episode, exhibit.task, exhibit.pictures))
 
     def _picture(self, episode: int, index: int) -> tuple[bytes, str]:
         return picture_at(self.exhibit.episodes, episode, index, self.exhibit.pictures)
@@ -317,7 +338,10 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _users_error(request: Request, error: Exception) -> Response:
-    return refuse(STATUS.get(type(error), 400), str(error))
+    if isinstance(error, NotSavedError):
+        TERMINAL.error("%s", error)
+        return refuse(503, NOT_SAVED)
+    return refuse(409 if isinstance(error, ConflictError) else 400, str(error))
 
 
 async def _own_error(request: Request, error: Exception) -> Response:

@@ -1,17 +1,15 @@
 // One item on the desk: opened, answered, taken back. The film itself is in stage.js.
 
-import { Away, getProgress, getSession, home, insist, Refused, sleep } from "./api.js";
+import { Away, getProgress, getSession, insist, Refused, sleep } from "./api.js";
 import * as items from "./items.js";
 import * as outbox from "./outbox.js";
 import * as page from "./page.js";
 import * as review from "./review.js";
-import { recall, remember } from "./settings.js";
 import * as stage from "./stage.js";
 import { markAnswer } from "./strip.js";
 
 const GUARD = 250; // ms in which a second press of a key cannot be about the new item
 const PATIENCE = 350; // ms to wait for the server before going on with the item that was fetched ahead
-const LAST_OPENED = `rci-last:${home}`;
 
 let session = null;
 let current = null; // {info, film, pictures, problem}
@@ -68,7 +66,6 @@ function lay(item) {
   const { info } = item;
   const here = opened;
   current = item;
-  remember(LAST_OPENED, info.key);
   page.hideMessage();
   page.showPosition(info);
   showSaid(outbox.waitingAnswer(info.key) ?? info.answer);
@@ -146,7 +143,7 @@ export async function answer(verdict) {
   }
   const { info } = current;
   const said = { verdict, stop_index: verdict === "stop" ? Math.max(0, stage.player.moment - 1) : -1 };
-  const body = { item: info.key, verdict, ...stage.watching(), review: review.isOn() };
+  const body = { item: info.key, verdict, ...stage.watching(), review: review.wasSeen() };
   if (verdict === "stop") body.stop_index = said.stop_index;
   const saved = outbox.send("api/answers", body, `recording ${info.position + 1}, ${page.inWords(said)}`);
   page.showUndoable(true);
@@ -169,8 +166,8 @@ function confirm(info, said, reply) {
   return reply;
 }
 
-function takeCounts({ done, total, undoable }) {
-  Object.assign(session, { done, total, undoable });
+function takeCounts({ done, total, undoable, last }) {
+  Object.assign(session, { done, total, undoable, last });
   page.showCounts(done, total);
   page.showUndoable(undoable || outbox.state().waiting > 0);
 }
@@ -215,8 +212,9 @@ export async function undo() {
     page.toast("Taken back. Have another look.");
     if (here === opened) open(reply.item);
   } else {
-    if (!reply.refused) page.toast("There is nothing to take back.");
-    if (here === opened) page.setState(before === "saving" ? "ready" : before);
+    if (reply.taken) page.toast("Taken back: your answer to a recording that is not shown any more.");
+    else if (!reply.refused) page.toast("There is nothing to take back.");
+    if (here === opened) page.setState(current ? "ready" : before);
   }
 }
 
@@ -228,10 +226,10 @@ export function next() {
 }
 
 export function previous() {
-  const last = recall(LAST_OPENED, null);
   if (current?.info.before) open(current.info.before);
   else if (current) page.toast("This is the first recording.");
-  else if (last) open(last);
+  else if (session?.last) open(session.last); // all done: nothing is on the desk
+  else page.toast("You have not answered anything yet.");
 }
 
 export function toggleReview() {

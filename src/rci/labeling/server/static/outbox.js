@@ -14,7 +14,7 @@ const LONGEST_WAIT = 4000; // ms
 let waiting = recall(WAITING, []); // [{id, path, body, said}]
 let refused = recall(REFUSED, []); // the same, with the server's sentence as `why`
 let durable = true; // whether what waits survives a reload
-let away = false; // whether the last attempt failed
+let away = ""; // why the last attempt failed; empty if it did not
 let busy = false;
 let wake = () => {};
 const replies = new Map(); // id -> what to call with the outcome
@@ -56,17 +56,17 @@ export async function work() {
     const action = waiting[0];
     try {
       const reply = await post(action.path, { id: action.id, ...action.body });
-      away = false;
+      away = "";
       wait = FIRST_WAIT;
       settle(action, reply);
     } catch (error) {
       if (error instanceof Refused) {
         refused.push({ ...action, why: error.message });
         store(REFUSED, (list) => [...list, { ...action, why: error.message }]);
-        away = false;
+        away = "";
         settle(action, { refused: error.message });
       } else {
-        away = true;
+        away = error.message;
         changed();
         await Promise.race([sleep(wait), new Promise((resolve) => (wake = resolve))]);
         wait = Math.min(wait * 1.7, LONGEST_WAIT);

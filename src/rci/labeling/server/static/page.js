@@ -102,7 +102,7 @@ export function showOutbox({ waiting, refused, durable, away }, { dismiss, tryAg
   $("banner").hidden = !(away && waiting);
   const labels = waiting === 1 ? "1 label waits" : `${waiting} labels wait`;
   const care = durable ? "" : " Do not close this page: the browser does not let it keep them.";
-  $("banner").textContent = `Not saved yet: ${labels} for the server; retrying.${care}`;
+  $("banner").textContent = `${away} Not saved yet: ${labels}; retrying.${care}`;
 
   $("problems").hidden = refused.length === 0;
   const lines = refused.map((action) => {

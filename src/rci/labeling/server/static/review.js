@@ -9,9 +9,11 @@ let reviewing = false;
 let revealing = false;
 let costs = null; // {found} or {missing: why}, for the item on the desk
 let truth = null;
+let seen = false; // whether any of it was shown: what is said after that is no first impression
 let asked = 0; // replies to questions about another item are ignored
 
 export const isOn = () => reviewing;
+export const wasSeen = () => reviewing || seen;
 export const highest = () => (reviewing && costs?.found?.cost.length ? costs.found.highest : null);
 
 export function toggle() {
@@ -32,6 +34,7 @@ export function clear() {
   asked += 1;
   costs = null;
   truth = null;
+  seen = false;
   showCosts(null, 0);
   showUnsafe(null, 0);
   markRule(null, 0);
@@ -48,6 +51,7 @@ export async function show(info, momentNow) {
   if (question !== asked) return;
   costs = newCosts;
   truth = newTruth;
+  seen ||= Boolean((reviewing && costs?.found) || (revealing && truth?.found));
   showCosts((reviewing && costs?.found) || null, info.steps);
   showUnsafe((revealing && truth?.found?.unsafe) || null, info.steps);
   markRule(revealing ? (truth?.found?.rule ?? null) : null, info.steps);
