@@ -142,6 +142,14 @@ def label(page: Page, stop: int | None) -> None:
         "document.getElementById('position').innerText !== before)",
         arg=before,
     )
+    if (
+        page.get_attribute("body", "data-state") == "ready"
+    ):  # nothing of an answer may be seen on the next episode
+        assert not page.is_visible("#answer")
+        assert (
+            page.inner_text("#step").startswith("step 0 of")
+            or page.get_attribute("#autoplay", "aria-pressed") == "true"
+        )
 
 
 def answers(one: Server, folder, name: str = "ann") -> list[tuple[int, int | None]]:
