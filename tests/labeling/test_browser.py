@@ -6,6 +6,8 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from serving import Server, server
 
 import rci
+from rci.labeling.answers import Answer
 from rci.labeling.session import read_session
+from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, START
 from rci.tasks.highway.scene import observe
 
 QUIET = [
@@ -25,6 +29,7 @@ QUIET = [
     "--disable-sync",
 ]
 STOPS = [3, None, 7, 2, None] * 4  # None: safe to the end
+PEOPLE = [f"person {number}" for number in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,35 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     visitor.close()
     told = [text for text in complaints if "ERR_CONNECTION_REFUSED" not in text]  # a killed server
     assert not told
+
+
+@dataclass
+class Person:
+    """One of those who label the same twenty episodes of sixty steps, none of which the others touch."""
+
+    name: str
+    link: str
+    folder: Path
+
+    def said(self) -> list[Answer]:
+        return [a for a in read_session(self.folder / "answers").answers() if a.annotator == self.name]
+
+    def stops(self) -> list[tuple[int, int | None]]:
+        return [(a.episode, None if a.stop_index < 0 else a.stop_index) for a in self.said()]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory) -> Iterator[Iterator[Person]]:
+    """One server for all tests that only need somebody who labels."""
+    folder = tmp_path_factory.mktemp("people")
+    names = [word for name in PEOPLE for word in ("--annotator", name)]
+    with server(folder, roads(steps=60), *names) as one:
+        yield (Person(name, one.links[name], folder) for name in PEOPLE)
+
+
+@pytest.fixture
+def person(people) -> Person:
+    return next(people)
 
 
 def roads(steps: int = 12, episodes: int = 20) -> rci.Episodes:
@@ -108,6 +142,14 @@ def label(page: Page, stop: int | None) -> None:
         "document.getElementById('position').innerText !== before)",
         arg=before,
     )
+    if (
+        page.get_attribute("body", "data-state") == "ready"
+    ):  # nothing of an answer may be seen on the next episode
+        assert not page.is_visible("#answer")
+        assert (
+            page.inner_text("#step").startswith("step 0 of")
+            or page.get_attribute("#autoplay", "aria-pressed") == "true"
+        )
 
 
 def answers(one: Server, folder, name: str = "ann") -> list[tuple[int, int | None]]:
@@ -117,73 +159,78 @@ def answers(one: Server, folder, name: str = "ann") -> list[tuple[int, int | Non
     ]
 
 
-def test_twenty_episodes_by_keyboard_alone(tmp_path, context):
-    with server(tmp_path, roads(), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        expect(page.locator("#annotator")).to_have_text("ann")
-        assert position(page).startswith("1 of 20")
-        for stop in STOPS:
-            label(page, stop)
-        expect(page.locator("#finished")).to_be_visible()
-        assert page.get_attribute("body", "data-state") == "finished"
-        assert answers(one, tmp_path) == list(enumerate(STOPS))
-    times = [a.seconds for a in read_session(tmp_path / "answers").answers()]
+def test_twenty_episodes_by_keyboard_alone(person, browser, context):
+    page = visit(context, person.link)
+    expect(page.locator("#annotator")).to_have_text(person.name)
+    assert position(page).startswith("1 of 20")
+    for stop in STOPS:
+        label(page, stop)
+    expect(page.locator("#finished")).to_be_visible()
+    assert page.get_attribute("body", "data-state") == "finished"
+    assert person.stops() == list(enumerate(STOPS))
+    times = [a.seconds for a in person.said()]
     assert all(seconds is not None and 0 < seconds < 60 for seconds in times)
 
-
-def test_undo_brings_back_the_episode_and_takes_back_the_label(tmp_path, context):
-    with server(tmp_path, roads(episodes=4), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        for stop in (3, None):
-            label(page, stop)
-        page.keyboard.press("Control+z")
-        at(page, 2)
-        assert answers(one, tmp_path) == [(0, 3)]
-        expect(page.locator("#answer")).to_be_hidden()
-        label(page, 5)
-        assert answers(one, tmp_path) == [(0, 3), (1, 5)]
-        page.keyboard.press("u")
-        at(page, 4)
-        assert read_session(tmp_path / "answers").answers()[2].verdict == "unsure"
+    other = browser.new_context()  # the server knows which one was the last, whatever the browser remembers
+    again = other.new_page()
+    again.goto(person.link)
+    expect(again.locator("#finished")).to_be_visible()
+    again.keyboard.press("p")
+    at(again, 20)
+    expect(again.locator("#answer")).to_contain_text("safe to the end")
+    other.close()
 
 
-def test_a_reload_goes_on_where_it_was_and_can_still_undo(tmp_path, context):
-    with server(tmp_path, roads(episodes=4), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        label(page, 3)
-        page.reload()
-        ready(page)
-        assert position(page).startswith("2 of 4")
-        page.keyboard.press("Control+z")
-        at(page, 1)
-        assert read_session(tmp_path / "answers").answers() == []
+def test_undo_brings_back_the_episode_and_takes_back_the_label(person, context):
+    page = visit(context, person.link)
+    for stop in (3, None):
+        label(page, stop)
+    page.keyboard.press("Control+z")
+    at(page, 2)
+    assert person.stops() == [(0, 3)]
+    expect(page.locator("#answer")).to_be_hidden()
+    label(page, 5)
+    assert person.stops() == [(0, 3), (1, 5)]
+    page.keyboard.press("u")
+    at(page, 4)
+    assert person.said()[2].verdict == "unsure"
 
 
-def test_an_answer_can_be_looked_at_and_replaced(tmp_path, context):
-    with server(tmp_path, roads(episodes=4), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        label(page, 3)
-        page.keyboard.press("p")
-        at(page, 1)
-        expect(page.locator("#answer")).to_contain_text("4")
-        ready(page)
-        page.keyboard.press("Enter")
-        at(page, 2)
-        assert answers(one, tmp_path) == [(0, None)]
+def test_a_reload_goes_on_where_it_was_and_can_still_undo(person, context):
+    page = visit(context, person.link)
+    label(page, 3)
+    page.reload()
+    ready(page)
+    assert position(page).startswith("2 of 20")
+    page.keyboard.press("Control+z")
+    at(page, 1)
+    assert person.said() == []
 
 
-def test_two_annotators_at_once(tmp_path, browser, context):
-    with server(tmp_path, roads(episodes=6), "--annotator", "ann", "--annotator", "bob") as one:
-        other = browser.new_context()
-        ann, bob = visit(context, one.links["ann"]), visit(other, one.links["bob"])
-        for i in range(6):
-            label(ann, i)
-            label(bob, None)
-        assert answers(one, tmp_path, "ann") == [(i, i) for i in range(6)]
-        assert answers(one, tmp_path, "bob") == [(i, None) for i in range(6)]
-        ann.goto(one.links["ann"] + "progress.html")
-        expect(ann.locator("body")).to_contain_text("bob")
-        other.close()
+def test_an_answer_can_be_looked_at_and_replaced(person, context):
+    page = visit(context, person.link)
+    label(page, 3)
+    page.keyboard.press("p")
+    at(page, 1)
+    expect(page.locator("#answer")).to_contain_text("4")
+    ready(page)
+    page.keyboard.press("Enter")
+    at(page, 2)
+    assert person.stops() == [(0, None)]
+
+
+def test_two_annotators_at_once(people, browser, context):
+    one, two = next(people), next(people)
+    other = browser.new_context()
+    ann, bob = visit(context, one.link), visit(other, two.link)
+    for i in range(3):
+        label(ann, i)
+        label(bob, None)
+    assert one.stops() == [(i, i) for i in range(3)]
+    assert two.stops() == [(i, None) for i in range(3)]
+    ann.goto(one.link + "progress.html")
+    expect(ann.locator("body")).to_contain_text(two.name)
+    other.close()
 
 
 def test_one_answer_each_shows_different_episodes(tmp_path, browser, context):
@@ -219,74 +266,77 @@ def test_a_killed_server_loses_nothing_and_the_page_goes_on(tmp_path, context):
         assert answers(again, tmp_path) == [(0, 3), (1, 5), (2, None)]
 
 
-def test_playing_by_key(tmp_path, context):
-    with server(tmp_path, roads(steps=60, episodes=2), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        step = page.locator("#step")
-        for key, where in (
-            ("End", 60), ("Home", 0), ("ArrowRight", 1), ("Shift+ArrowRight", 11), ("ArrowLeft", 10),
-            ("Shift+ArrowLeft", 0), ("ArrowLeft", 0),
-        ):  # fmt: skip
-            page.keyboard.press(key)
-            expect(step).to_contain_text(f"step {where} of 60")
+def test_playing_by_key(person, context):
+    page = visit(context, person.link)
+    step = page.locator("#step")
+    for key, where in (
+        ("End", 60), ("Home", 0), ("ArrowRight", 1), ("Shift+ArrowRight", 11), ("ArrowLeft", 10),
+        ("Shift+ArrowLeft", 0), ("ArrowLeft", 0),
+    ):  # fmt: skip
+        page.keyboard.press(key)
+        expect(step).to_contain_text(f"step {where} of 60")
+    page.keyboard.press("]")
+    expect(page.locator("#speed")).to_contain_text("2")
+    for _ in range(6):
         page.keyboard.press("]")
-        expect(page.locator("#speed")).to_contain_text("2")
-        for _ in range(6):
-            page.keyboard.press("]")
-        expect(page.locator("#speed")).to_contain_text("8")
-        page.keyboard.press("Space")
-        expect(step).to_contain_text("step 60 of 60", timeout=10_000)
-        for _ in range(9):
-            page.keyboard.press("[")
-        expect(page.locator("#speed")).to_contain_text("0.25")
-        page.keyboard.press("?")
-        expect(page.locator("#help")).to_be_visible()
-        page.keyboard.press("s")
-        page.keyboard.press("Escape")
-        expect(page.locator("#help")).to_be_hidden()
-        assert read_session(tmp_path / "answers").answers() == []
+    expect(page.locator("#speed")).to_contain_text("8")
+    page.keyboard.press("Space")
+    expect(step).to_contain_text("step 60 of 60", timeout=10_000)
+    for _ in range(9):
+        page.keyboard.press("[")
+    expect(page.locator("#speed")).to_contain_text("0.25")
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("s")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
+    assert person.said() == []
 
 
-def test_the_pace_of_a_stop_is_recorded(tmp_path, context):
-    with server(tmp_path, roads(steps=60, episodes=3), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"], autoplay=True)
-        page.wait_for_function("() => parseInt(document.getElementById('step').innerText.split(' ')[1]) > 2")
-        page.keyboard.press("s")
-        at(page, 2)
-        page.keyboard.press("Space")
-        page.keyboard.press("s")
-        at(page, 3)
-    moving, paused = read_session(tmp_path / "answers").answers()
+def test_the_pace_of_a_stop_is_recorded(person, context):
+    page = visit(context, person.link, autoplay=True)
+    page.wait_for_function("() => parseInt(document.getElementById('step').innerText.split(' ')[1]) > 2")
+    page.keyboard.press("s")
+    at(page, 2)
+    page.keyboard.press("Space")
+    page.keyboard.press("s")
+    at(page, 3)
+    moving, paused = person.said()
     assert moving.pace == 5.0
     assert moving.stop_index >= 2
     assert paused.pace == 0.0
 
 
-def test_a_key_that_is_held_labels_once(tmp_path, context):
-    with server(tmp_path, roads(episodes=4), "--annotator", "ann") as one:
-        page = visit(context, one.links["ann"])
-        for _ in range(5):
-            page.keyboard.down("Enter")  # the second and later ones are repetitions
-        page.keyboard.up("Enter")
-        at(page, 2)
-        assert len(read_session(tmp_path / "answers").answers()) == 1
+def test_a_key_that_is_held_labels_once(person, context):
+    page = visit(context, person.link)
+    for _ in range(5):
+        page.keyboard.down("Enter")  # the second and later ones are repetitions
+    page.keyboard.up("Enter")
+    at(page, 2)
+    assert len(person.said()) == 1
 
 
-def test_a_phone(tmp_path, browser):
-    with server(tmp_path, roads(episodes=3), "--annotator", "ann") as one:
-        phone = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
-        page = visit(phone, one.links["ann"])
-        box = page.locator("#stop").bounding_box()
-        assert box["y"] > 370  # under the thumb
-        assert box["y"] + box["height"] <= 740
-        assert box["width"] >= 100
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360
-        page.locator("#stop").tap()
-        at(page, 2)
-        page.locator("#safe").tap()
-        at(page, 3)
-        assert len(answers(one, tmp_path)) == 2
-        phone.close()
+def test_a_phone(person, browser):
+    phone = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page = visit(phone, person.link)
+    box = page.locator("#stop").bounding_box()
+    assert box["y"] > 370  # under the thumb
+    assert box["y"] + box["height"] <= 740
+    assert box["width"] >= 100
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.locator("#stop").tap()
+    at(page, 2)
+    page.locator("#safe").tap()
+    at(page, 3)
+    assert len(person.said()) == 2
+    phone.close()
+
+
+def test_a_link_that_is_not_valid_says_so(person, browser):
+    page = browser.new_page()
+    assert page.goto(person.link.rsplit("/", 2)[0] + "/wrong/").status == 403
+    expect(page.locator("body")).to_contain_text("ask whoever started the server")
+    page.close()
 
 
 def test_a_review_shows_the_costs_and_takes_another_answer(tmp_path, context):
@@ -304,8 +354,18 @@ def test_a_review_shows_the_costs_and_takes_another_answer(tmp_path, context):
         page.keyboard.press("s")
         expect(page.locator("#answer")).to_contain_text("6")
         assert position(page).startswith("1 of")
-    (answer,) = read_session(tmp_path / "answers").answers()
-    assert (answer.stop_index, answer.review) == (5, True)
+        page.keyboard.press("r")
+        expect(page.locator("#heat")).to_be_hidden()
+        page.keyboard.press("n")
+        at(page, 2)
+        label(page, None)
+        page.keyboard.press("r")
+        expect(page.locator("#heat")).to_be_visible()
+        page.keyboard.press("r")  # seen is seen
+        label(page, 4)
+        expect(page.locator("#finished")).to_be_visible()
+    said = [(a.stop_index, a.review) for a in read_session(tmp_path / "answers").answers()]
+    assert said == [(5, True), (-1, False), (4, True)]
 
 
 def test_nothing_gives_the_answer_away(tmp_path, context):
@@ -323,12 +383,28 @@ def test_nothing_gives_the_answer_away(tmp_path, context):
         assert all(url.startswith(one.links["ann"]) for url in asked)
 
 
-def test_what_is_revealed_on_demand(tmp_path, context, point_episodes):
-    with server(tmp_path, point_episodes, "--annotator", "ann", "--reveal") as one:
+def test_the_gripper_is_never_hidden_and_what_is_right_only_on_demand(tmp_path, context):
+    obs = np.zeros((3, 16))
+    obs[:, GRIPPER] = obs[:, GOAL] = START  # in the middle of the goal
+    film = rci.Episode(obs, np.zeros((2, 4)), np.zeros(2), False, True)
+    episodes = rci.Episodes.from_list([film], task="fetch-reach")
+    with server(tmp_path, episodes, "--annotator", "ann", "--reveal") as one:
         page = visit(context, one.links["ann"])
         expect(page.locator("#note")).to_be_hidden()
         page.keyboard.press("t")
-        expect(page.locator("#note")).to_be_visible()
+        expect(page.locator("#note")).to_contain_text("the rule never stops")
+        blue = page.evaluate(
+            """() => {
+              const canvas = document.querySelector("#frame canvas");
+              const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+              let found = 0;
+              for (let i = 0; i < data.length; i += 4) {
+                found += data[i] === 0 && data[i + 1] === 114 && data[i + 2] === 178; // --agent: #0072b2
+              }
+              return found;
+            }"""
+        )
+    assert blue > 2 * 30  # two views, each with a disc of at least 5 pixels' radius
 
 
 def test_pictures_and_signals(tmp_path, context):
@@ -345,11 +421,3 @@ def test_pictures_and_signals(tmp_path, context):
         page = visit(context, one.links["ann"])
         label(page, 2)
         assert answers(one, tmp_path / "signals") == [(0, 2)]
-
-
-def test_a_link_that_is_not_valid_says_so(tmp_path, browser):
-    with server(tmp_path, roads(episodes=2), "--annotator", "ann") as one:
-        page = browser.new_page()
-        assert page.goto(one.links["ann"].rsplit("/", 2)[0] + "/wrong/").status == 403
-        expect(page.locator("body")).to_contain_text("ask whoever started the server")
-        page.close()

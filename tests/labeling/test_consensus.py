@@ -111,7 +111,8 @@ def dataset() -> Episodes:
 
 def test_episodes_without_a_label_are_refused():
     with pytest.raises(
-        RciError, match=r"3 of 10 episodes have no label \(episode 2, 3, 4\): .*'drop'.*'safe'"
+        RciError,
+        match=r"3 of 10 episodes have no label \(episode 2, 3, 4\): .*--missing drop.*--missing safe",
     ):
         resolve(consensus(TABLE, 10), dataset())
     with pytest.raises(RciError, match=r"10 of 10 episodes have no label \(episode 0, 1, 2, 3, 4, \.\.\.\)"):

@@ -214,7 +214,7 @@ def test_bad_lines_of_json(tmp_path, text, message):
 
 def test_an_annotator_does_not_take_the_answers_of_another(tmp_path):
     write_answers(tmp_path / "a.csv", [Answer("ann", 1, SAFE)])
-    with pytest.raises(RciError, match="line 2 is by ann, not by bob; leave the annotator out"):
+    with pytest.raises(RciError, match="line 2 is by ann, not by bob; name nobody"):
         read_answers(tmp_path / "a.csv", LENGTHS, "bob")
     with pytest.raises(RciError, match="annotator's name"):
         read_answers(tmp_path / "a.csv", LENGTHS, " bob")

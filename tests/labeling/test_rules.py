@@ -4,8 +4,10 @@ from conftest import ragged
 
 from rci.collection import collect
 from rci.data.errors import RciError
+from rci.data.types import Episode, Episodes
 from rci.labeling import label
 from rci.labeling.rules import read_stops
+from rci.tasks.highway.scene import observe
 
 
 def test_the_rule_finds_the_first_unsafe_transition():
@@ -130,21 +132,30 @@ def test_severity_in_files(tmp_path):
         read_stops(file, 5)
 
 
+def drives() -> Episodes:
+    """Four moments each, by metres across the road, whose edge is at -2, and metres to the car ahead."""
+    found = []
+    for across, ahead in (
+        ((0, 0, 0, 0), (90, 80, 70, 60)),  # safe
+        ((0, 0, 0, 0), (90, 60, 30, 20)),  # too close after the second step
+        ((0, -1, -3, -4), (90, 80, 70, 60)),  # off the road after the second step
+        ((0, 0, 0, -3), (90, 80, 70, 20)),  # both after the third step
+    ):
+        obs = [
+            observe(np.array([0.0, y]), np.array([[x, y], [150, 0], [160, 0], [170, 0]]), 25.0, 20.0)
+            for y, x in zip(across, ahead)
+        ]
+        found.append(Episode(np.stack(obs), np.zeros((3, 2)), np.zeros(3), False, True))
+    return Episodes.from_list(found, task="highway-two")
+
+
 def test_a_task_with_channels_says_why():
     """Where the first unsafe observation is unsafe in both ways, both channels have stopped the episode."""
-    from rci.tasks import get
-
-    episodes, _ = collect("highway-two", 30, "random", seed=2)
-    labels = label(episodes, "highway-two")
-    task = get("highway-two")
-    assert labels.channels == ("proximity", "road") == tuple(task.channels)
-    assert labels.stopped.any()
-    for i in np.flatnonzero(labels.stopped):
-        after = episodes[i].obs[1 : labels.stop_index[i] + 2]
-        fired = np.stack([rule(after) for rule in task.channels.values()], axis=-1)
-        assert not fired[:-1].any()
-        assert np.array_equal(labels.cost[i], fired[-1])
-    graded = label(episodes, "highway-two", severity=np.full(30, 0.5))
+    labels = label(drives(), "highway-two")
+    assert labels.channels == ("proximity", "road")
+    assert labels.stop_index.tolist() == [-1, 1, 1, 2]
+    assert labels.cost.tolist() == [[0, 0], [1, 0], [0, 1], [1, 1]]
+    graded = label(drives(), "highway-two", severity=np.full(4, 0.5))
     assert np.array_equal(graded.cost, 0.5 * labels.cost)
 
 
@@ -164,7 +175,6 @@ def test_a_severity_of_the_wrong_shape(tmp_path):
     with pytest.raises(RciError, match=r"severity must be one number or have shape \(2,\), got \(3,\)"):
         label(ragged([4, 5]), [1, None], severity=[0.5, 0.5, 0.5])
     assert label(ragged([4, 5]), [1, None], severity=0.5).cost.tolist() == [0.5, 0.0]
-    episodes, _ = collect("highway-two", 3, "random", seed=2)
-    with pytest.raises(RciError, match=r"one number, or have shape \(3,\) or \(3, 2\), got \(2,\)"):
-        label(episodes, "highway-two", severity=[0.5, 0.5])
-    assert label(episodes, "highway-two", severity=0.5).cost.max() == 0.5
+    with pytest.raises(RciError, match=r"one number, or have shape \(4,\) or \(4, 2\), got \(2,\)"):
+        label(drives(), "highway-two", severity=[0.5, 0.5])
+    assert label(drives(), "highway-two", severity=0.5).cost.max() == 0.5

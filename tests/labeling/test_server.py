@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import signal
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,14 @@ import pytest
 from conftest import ragged, sparse_costs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from serving import Client, Server, server
+from serving import COMMAND, Client, Server, server
 
 import rci
 from rci.data.errors import RciError
+from rci.labeling.server import listen
 from rci.labeling.server.film_bytes import parse_film
 from rci.labeling.server.image_files import picture_of
+from rci.labeling.server.listen import MOST_CONNECTIONS
 from rci.labeling.session import read_session
 from rci.run.serve import Request, serve
 
@@ -343,7 +347,7 @@ def test_what_is_wrong_with_files_is_told_in_the_terminal_and_not_on_the_page(tm
         status, answer = client.answer("while-it-is-full", first)
         assert status == 503
         assert str(tmp_path) not in answer["error"]
-        assert f"cannot write {journal}: File too large" in one.errors.read_text()
+        assert f"cannot write {journal}: " in one.errors.read_text()
         resource.prlimit(
             one.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         )
@@ -364,6 +368,45 @@ def test_the_network_is_warned_of(tmp_path):
         client = Client(f"http://127.0.0.1:{port}{one.client().link.path}")
         assert client.get("api/session")["total"] == 4
         assert client.request("GET", "api/session", Host="evil.example")[0] == 403
+
+
+def test_whoever_is_slow_keeps_nobody_out(tmp_path):
+    one = server(tmp_path, EPISODES)
+    one.command[2] = f"from rci.labeling.server import listen; listen.PATIENCE = 0.3; {COMMAND[2]}"
+    half = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000\r\n\r\n{"
+    with one:
+        client = one.client()
+        address = (client.link.hostname, client.link.port)
+        slow = [socket.create_connection(address) for _ in range(MOST_CONNECTIONS + 10)]
+        for i, connection in enumerate(slow):
+            connection.sendall((half, half[:20], b"")[i % 3])
+        time.sleep(1.0)
+        assert client.get("api/session")["total"] == len(EPISODES)
+        time.sleep(1.0)
+        assert client.get("api/session")["total"] == len(EPISODES)  # a quick one may rest in between
+        for connection in slow:
+            connection.close()
+
+
+def test_the_sixth_version_of_addresses(tmp_path):
+    with server(tmp_path, EPISODES, "--host", "::1") as one:
+        client = one.client()
+        assert client.link.hostname == "::1"
+        key = client.get("api/session")["next"]
+        assert client.answer("over-version-six", key)[0] == 200
+        assert client.request("GET", "api/session", Host="[::2]:80")[0] == 403
+        assert client.request("GET", client.link.path.rstrip("/"), X_Forwarded_Proto="https")[0] == 307
+        assert client.headers["Location"].startswith("http://[::1]:")
+
+
+def test_a_link_to_a_server_for_the_network_works_without_one(monkeypatch):
+    def unreachable(self, address):
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    with listen.open_socket("0.0.0.0", 0) as listening:
+        monkeypatch.setattr(socket.socket, "connect", unreachable)
+        (link,) = listen.links(listening, "0.0.0.0", {"ann": "token"}).values()
+    assert link.startswith("http://127.0.0.1:")
 
 
 def test_reviews_and_revelations(tmp_path):
@@ -428,7 +471,8 @@ def test_two_annotators_at_once_lose_and_double_nothing(tmp_path):
         ({"shown_as": "highwy"}, "Did you mean 'highway'"),
         ({"shown_as": "highway"}, "highway"),
         ({"reveal": True}, "nothing to reveal"),
-        ({"host": "no.such.host.invalid"}, "no address"),
+        ({"host": "no.such.host.invalid"}, "no address of this machine: .* --host 127.0.0.1"),
+        ({"host": "192.0.2.77"}, "no address of this machine: .* --host 127.0.0.1"),
         ({"costs": Path("none")}, "nothing at none"),
         ({"episodes": Path("none")}, "nothing at none"),
     ],

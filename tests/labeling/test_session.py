@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 
-import numpy as np
 import pytest
 from conftest import ragged
 from hypothesis import given
@@ -138,7 +137,17 @@ def test_unknown_annotators_are_named(tmp_path):
         session.answers(["anne"])
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"format": 2}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{",
+        '{"format": 2}',
+        '{"format": 1}',
+        '{"format": 1, "episodes": "x", "lengths": [5, "3"], "rate": 10}',
+        '{"format": 1, "episodes": "x", "lengths": [5, 3], "rate": "10"}',
+    ],
+)
 def test_a_damaged_or_newer_session_is_refused(tmp_path, content):
     open_session(tmp_path / "answers", EPISODES).close()
     (tmp_path / "answers" / "session.json").write_text(content)
@@ -182,8 +191,34 @@ def test_gold_is_kept(tmp_path):
     assert read_session(tmp_path / "answers").gold == {2: 5, 0: -1}
 
 
-def test_labels_of_all_episodes_belong_to_them(tmp_path):
+@pytest.mark.parametrize("content", ["[]", '{"a": 1}', '{"0": null}', '{"3": 1}', '{"1": 3}', '{"1": -2}'])
+def test_damaged_gold_is_refused(tmp_path, content):
+    open_session(tmp_path / "answers", EPISODES).close()
+    (tmp_path / "answers" / "gold.json").write_text(content)
+    with pytest.raises(RciError, match="gold.json"):
+        read_session(tmp_path / "answers")
+    (tmp_path / "answers" / "gold.json").unlink()
+    open_session(tmp_path / "answers").close()  # the lock was let go
+
+
+@pytest.mark.parametrize("gold", [{3: 1}, {0: 5}, {0: -2}])
+def test_gold_of_other_episodes_is_refused(tmp_path, gold):
     session = open_session(tmp_path / "answers", EPISODES)
-    labels = session.labels(np.array([2, -1, 7]))
-    labels.check_parent(EPISODES)
-    assert list(labels.cost) == [1.0, 0.0, 1.0]
+    with pytest.raises(RciError, match="right answers"):
+        session.set_gold(gold)
+    assert not (tmp_path / "answers" / "gold.json").exists()
+
+
+@pytest.mark.parametrize("content", ["{}x", '{"tokens": []}', '{"tokens": {"ann": 5}, "secret": "x"}'])
+def test_damaged_links_are_refused(tmp_path, content):
+    session = open_session(tmp_path / "answers", EPISODES)
+    (tmp_path / "answers" / "tokens.json").write_text(content)
+    with pytest.raises(RciError, match="tokens.json"):
+        session.tokens(["ann"])
+
+
+def test_nobody_looks_further_than_the_end(tmp_path):
+    session = open_session(tmp_path / "answers", EPISODES)
+    session.add(Answer("ann", 1, "safe", watched=3), "the-first-id")
+    with pytest.raises(RciError, match="moments 0 to 3, got watched 4"):
+        session.add(Answer("ann", 1, "safe", watched=4), "another-id")

@@ -82,6 +82,15 @@ def test_the_server_asks_once(fitted, point_episodes, tmp_path, monkeypatch):
     assert len(said) == 1
 
 
+def test_a_cache_that_cannot_be_written_is_named(fitted, point_episodes, tmp_path, monkeypatch):
+    rci.save(fitted, tmp_path / "costs")
+    (tmp_path / "cache").write_text("no folder")
+    monkeypatch.setenv("RCI_CACHE", str(tmp_path / "cache"))
+    request = Request(tmp_path / "episodes", tmp_path / "answers", costs=tmp_path / "costs")
+    with pytest.raises(RciError, match="set RCI_CACHE to a folder"):
+        uncertainties(request, point_episodes, print)
+
+
 def test_uncertainty_needs_observations_of_the_same_kind(fitted):
     with pytest.raises(RciError):
         uncertainty(fitted, ragged([4, 5]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 import rci
 from rci.data.errors import RciError
+from rci.data.store import read_manifest
 from rci.labeling.answers import Answer
 from rci.labeling.session import OpenSession, open_session, read_session
 from rci.run.answers import Wish, import_answers, tell_agreement, write_export
@@ -132,6 +134,10 @@ def test_episodes_without_a_label_are_refused_dropped_or_called_safe(labelled):
     kept = rci.load(labelled / "labels-episodes")
     rci.load(labelled / "labels").check_parent(kept)
     np.testing.assert_array_equal(kept[4].obs, EPISODES[5].obs)
+    parents = [
+        read_manifest(labelled / name)["provenance"]["parents"] for name in ("labels", "labels-episodes")
+    ]
+    assert parents == [{"episodes": kept.hash}, {"episodes": EPISODES.hash}]
     found, _ = write_export(labelled / "answers", wish(labelled, missing="safe"))
     assert rci.load(labelled / "labels").stop_index[4] == -1
     with pytest.raises(RciError, match="2 of 12 episodes have no label"):
@@ -169,11 +175,42 @@ def test_a_reaction_time_that_is_not_known_is_not_guessed(tmp_path):
         write_export(tmp_path / "answers", wish(tmp_path, calibrate=True))
 
 
+def test_whoever_was_never_late_needs_no_reaction_time(labelled):
+    session = open_session(labelled / "answers")
+    session.add_all([Answer("eve", i, "stop", TRUE[i], pace=0.0) for i in (0, 2)])  # paused
+    session.add_all([Answer("kim", i, "safe") for i in (1, 4)])
+    session.close()
+    found, _ = write_export(labelled / "answers", wish(labelled, calibrate=True))
+    np.testing.assert_array_equal(rci.load(labelled / "labels").stop_index, TRUE)
+    assert list(found["delays"]) == ["ann", "bob"]
+
+
+def test_the_recording_itself_is_not_overwritten_by_what_has_a_label(labelled):
+    disputed(labelled).close()
+    (labelled / "episodes").rename(labelled / "mine-episodes")
+    with pytest.raises(RciError, match="holds all episodes; choose another --out"):
+        write_export(
+            labelled / "answers", Wish(labelled / "mine", labelled / "mine-episodes", missing="drop")
+        )
+    assert rci.load(labelled / "mine-episodes").hash == EPISODES.hash
+
+
+def test_a_session_that_an_import_begins_plays_as_it_was_recorded(tmp_path, point_episodes):
+    episodes = dataclasses.replace(point_episodes, task="highway")
+    rci.save(episodes, tmp_path / "episodes")
+    (tmp_path / "stops.csv").write_text("episode,stop_index\n0,1\n")
+    import_answers(tmp_path / "answers", tmp_path / "stops.csv", "monitor", tmp_path / "episodes")
+    assert read_session(tmp_path / "answers").rate == 5.0
+
+
 def test_an_import_is_all_or_nothing(labelled, tmp_path):
     (tmp_path / "bad.csv").write_text("episode,stop_index\n0,3\n1,99\n")
     with pytest.raises(RciError, match=r"bad.csv, line 3"):
         import_answers(labelled / "answers", tmp_path / "bad.csv", "monitor", None)
     assert "monitor" not in read_session(labelled / "answers").standing
+    with pytest.raises(RciError, match=r"bad.csv, line 3"):
+        import_answers(labelled / "new", tmp_path / "bad.csv", "monitor", labelled / "episodes")
+    assert not (labelled / "new").exists()
     rci.save(rci.label(EPISODES, TRUE), labelled / "rule")
     with pytest.raises(RciError, match="--annotator"):
         import_answers(labelled / "answers", labelled / "rule", None, None)

@@ -116,5 +116,5 @@ def _no_label(without: Array, episodes: int, shown: int = 5) -> str:
     more = ", ..." if len(without) > shown else ""
     return (
         f"{len(without)} of {episodes} episodes have no label (episode {first}{more}): let somebody answer them, lower "
-        f"the quorum, leave them out with {DROP!r}, or count them as not stopped with {COUNT_AS_SAFE!r}."
+        f"the quorum, leave them out (--missing {DROP}), or count them as not stopped (--missing {COUNT_AS_SAFE})."
     )

@@ -166,7 +166,7 @@ def _annotator(field: Any, given: str | None, where: str) -> str:
         raise RciError(f"{where} does not say who answered: add a column `annotator`, or name the annotator.")
     if named and given is not None and named != given:
         raise RciError(
-            f"{where} is by {named}, not by {given}; leave the annotator out to take the names in the file."
+            f"{where} is by {named}, not by {given}; name nobody, or remove the column `annotator`."
         )
     try:
         return check_name(named or str(given))

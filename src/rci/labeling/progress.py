@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rci.labeling.agreement import agreement
-from rci.labeling.answers import SAFE, STOP, UNSURE, Answer
+from rci.labeling.agreement import agreement, gold_accuracy
+from rci.labeling.answers import SAFE, STOP, UNSURE
 from rci.labeling.delay import Delay, estimate_delays
 from rci.labeling.desk import Desk
 
@@ -20,16 +20,17 @@ def progress(desk: Desk, annotators: Sequence[str]) -> dict[str, Any]:
     session = desk.session
     answers = session.answers()
     delays = estimate_delays(answers, session.gold, session.rate)
+    gold = gold_accuracy(answers, session.gold)
     names = [*annotators, *(name for name in sorted(session.standing) if name not in annotators)]
     return {
-        "annotators": [_annotator(desk, name, delays.get(name)) for name in names],
+        "annotators": [_annotator(desk, name, delays.get(name), gold.get(name)) for name in names],
         "episodes": len(session.lengths),
         "labelled": len({answer.episode for answer in answers if answer.verdict != UNSURE}),
         "agreement": agreement(answers, intervals=False),
     }
 
 
-def _annotator(desk: Desk, name: str, delay: Delay | None) -> dict[str, Any]:
+def _annotator(desk: Desk, name: str, delay: Delay | None, gold: dict[str, Any] | None) -> dict[str, Any]:
     answers = desk.standing(name).answers()
     done, total = desk.counts(name)
     verdicts = Counter(answer.verdict for answer in answers)
@@ -44,7 +45,7 @@ def _annotator(desk: Desk, name: str, delay: Delay | None) -> dict[str, Any]:
         "seconds_per_label": float(np.median(seconds)) if seconds else None,
         "labels_per_hour": 3600.0 / mean if mean else None,
         "hours_left": (total - done) * mean / 3600.0 if mean is not None else None,
-        "gold": _gold(answers, desk.session.gold),
+        "gold": gold,
         "delay": None if delay is None else _delay(delay),
     }
 
@@ -52,10 +53,3 @@ def _annotator(desk: Desk, name: str, delay: Delay | None) -> dict[str, Any]:
 def _delay(delay: Delay) -> dict[str, Any]:
     told = asdict(delay)
     return {"from": told.pop("source"), **told}
-
-
-def _gold(answers: Sequence[Answer], gold: dict[int, int]) -> dict[str, int] | None:
-    """How many of the episodes whose answer is known were answered, and how many rightly."""
-    known = [a for a in answers if a.episode in gold and not a.showing and a.verdict != UNSURE]
-    right = sum((a.verdict == STOP) == (gold[a.episode] >= 0) for a in known)
-    return {"seen": len(known), "right": right} if gold else None

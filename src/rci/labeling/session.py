@@ -20,7 +20,6 @@ import numpy as np
 
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError, unknown_name
-from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.data.store import write_file
 from rci.labeling.answers import Action, Answer, Standing, Undo, check_name, fold
@@ -41,7 +40,7 @@ class Session:
         self.episodes_hash: str = facts["episodes"]
         self.lengths: Array = np.array(facts["lengths"], np.int64)
         self.rate: float = facts["rate"]
-        self.gold: dict[int, int] = _read_gold(folder / "gold.json")
+        self.gold: dict[int, int] = _read_gold(folder / "gold.json", self.lengths)
         self.standing: dict[str, Standing] = fold(actions)
 
     def answers(self, annotators: Sequence[str] = ()) -> list[Answer]:
@@ -57,12 +56,8 @@ class Session:
         if self.episodes_hash != episodes.hash:
             raise RciError(
                 f"{self.folder} holds answers to other episodes: to {self.episodes_hash[:12]}, but these are "
-                f"{episodes.hash[:12]}."
+                f"{episodes.hash[:12]}; name those episodes, or another folder for the answers."
             )
-
-    def labels(self, stop_index: Array) -> Labels:
-        """Labels of all episodes."""
-        return Labels(stop_index, (stop_index >= 0).astype(np.float64), self.lengths, self.episodes_hash)
 
 
 class OpenSession(Session):
@@ -122,6 +117,11 @@ class OpenSession(Session):
                 f"episode {answer.episode} has {self.lengths[answer.episode]} steps, so it cannot be stopped at "
                 f"{answer.stop_index}."
             )
+        if answer.watched is not None and answer.watched > self.lengths[answer.episode]:
+            raise RciError(
+                f"episode {answer.episode} has the moments 0 to {self.lengths[answer.episode]}, got watched "
+                f"{answer.watched}."
+            )
 
     def set_rate(self, rate: float) -> None:
         """Play at another number of steps per second from now on."""
@@ -130,6 +130,7 @@ class OpenSession(Session):
 
     def set_gold(self, gold: Mapping[int, int]) -> None:
         """Keep the right answers to some episodes: their stop indices, -1 where they are safe."""
+        _check_gold(gold, self.lengths, "the right answers")
         self.gold = dict(gold)
         write_file(self.folder / "gold.json", _json({str(i): stop for i, stop in sorted(gold.items())}))
 
@@ -141,7 +142,9 @@ class OpenSession(Session):
         """
         path = self.folder / "tokens.json"
         kept = _read_json(path) if path.exists() else {}
-        tokens, secret = dict(kept.get("tokens", {})), kept.get("secret")
+        tokens, secret = kept.get("tokens", {}), kept.get("secret")
+        if kept and not (isinstance(secret, str) and _texts(tokens)):
+            raise RciError(f"{path} is damaged; remove it, and everybody gets a new link.")
         names = annotators or list(tokens) or [SOMEBODY]
         if renew or secret is None:
             tokens, secret = {}, secrets.token_hex(16)
@@ -211,11 +214,39 @@ def _facts(folder: Path) -> dict[str, Any]:
         raise RciError(
             f"{folder} has format {facts.get('format')!r}, this program reads {FORMAT}; update rci."
         )
+    lengths, rate = facts.get("lengths"), facts.get("rate")
+    whole = isinstance(lengths, list) and all(isinstance(n, int) and n > 0 for n in lengths)
+    if not (whole and isinstance(facts.get("episodes"), str) and isinstance(rate, int | float) and rate > 0):
+        raise RciError(f"{folder / 'session.json'} is damaged; restore it from a copy.")
     return facts
 
 
-def _read_gold(path: Path) -> dict[int, int]:
-    return {int(i): int(stop) for i, stop in _read_json(path).items()} if path.exists() else {}
+def _read_gold(path: Path, lengths: Array) -> dict[int, int]:
+    if not path.exists():
+        return {}
+    try:
+        gold = {int(i): int(stop) for i, stop in _read_json(path).items()}
+    except (TypeError, ValueError):
+        raise RciError(f"{path} is damaged; name the known episodes again with --gold.") from None
+    _check_gold(gold, lengths, str(path))
+    return gold
+
+
+def _check_gold(gold: Mapping[int, int], lengths: Array, where: str) -> None:
+    for episode, stop in gold.items():
+        if not 0 <= episode < len(lengths):
+            raise RciError(
+                f"{where}: there is no episode {episode}, they are numbered 0 to {len(lengths) - 1}."
+            )
+        if not -1 <= stop < lengths[episode]:
+            raise RciError(
+                f"{where}: episode {episode} has {lengths[episode]} steps, so it is stopped at 0 to "
+                f"{lengths[episode] - 1}, or -1 where it is safe, got {stop}."
+            )
+
+
+def _texts(found: Any) -> bool:
+    return isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
-from rci.data.store import Provenance, check_place, read, write
+from rci.data.record import Array
+from rci.data.store import Provenance, check_place, read, read_manifest, write
 from rci.data.types import Episodes, Labels
 from rci.labeling.agreement import agreement, agreement_table, gold_accuracy
-from rci.labeling.answers import Answer
+from rci.labeling.answers import STOP, Answer
 from rci.labeling.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
-from rci.labeling.delay import Delay, estimate_delays, why_no_delay, without_delays
+from rci.labeling.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
 from rci.labeling.exchange import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
-from rci.labeling.session import OpenSession, Session, open_session, read_session
+from rci.labeling.session import Session, open_session, read_session
+from rci.tasks import TASKS
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 
@@ -70,7 +72,7 @@ def write_export(folder: Path, wish: Wish) -> Told:
     agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate))
     labelled, labels = resolve(agreed, episodes, wish.missing)
     written = _write(
-        labels, None if labelled is episodes else labelled, wish, _provenance(session, delays, wish)
+        labels, None if labelled is episodes else labelled, wish, _settings(session, delays, wish)
     )
     found = {
         "episodes": len(labels),
@@ -89,10 +91,16 @@ def write_export(folder: Path, wish: Wish) -> Told:
 
 def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Told:
     """Add the answers of a file or of labels to a session; all of them, or none."""
-    known = None if episodes is None else read(episodes, "episodes")
-    session = open_session(folder, known)
+    known: Episodes | None = None if episodes is None else read(episodes, "episodes")
+    if known is None:
+        there = read_session(folder)
+        answers = _answers_in(source, there.lengths, there.episodes_hash, annotator)
+    else:
+        answers = _answers_in(source, known.lengths, known.hash, annotator)
+    task = None if known is None else TASKS.get(known.task)
+    # Only now: a file that cannot be read does not leave a new session behind.
+    session = open_session(folder, known, None if task is None else task.rate)
     try:
-        answers = _answers_in(source, session, annotator)
         session.add_all(answers)
     finally:
         session.close()
@@ -101,12 +109,15 @@ def import_answers(folder: Path, source: Path, annotator: str | None, episodes: 
     return {"answers": len(answers), "annotators": names}, said
 
 
-def _answers_in(source: Path, session: OpenSession, annotator: str | None) -> list[Answer]:
+def _answers_in(source: Path, lengths: Array, episodes_hash: str, annotator: str | None) -> list[Answer]:
     if not source.is_dir():
-        return read_answers(source, session.lengths, annotator)
+        return read_answers(source, lengths, annotator)
     labels: Labels = read(source, "labels")
-    if labels.episodes_hash != session.episodes_hash:
-        raise RciError(f"{source} has labels of other episodes than {session.folder}.")
+    if labels.episodes_hash != episodes_hash:
+        raise RciError(
+            f"{source} has labels of other episodes: of {labels.episodes_hash[:12]}, but the session is about "
+            f"{episodes_hash[:12]}."
+        )
     if annotator is None:
         raise RciError("labels do not say who gave them: name them with --annotator.")
     return answers_from_labels(labels, annotator)
@@ -121,35 +132,41 @@ def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
 
 
 def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
-    """The reaction time of everybody whose stops are to be shifted; refused if somebody's is not known."""
-    unknown = why_no_delay(answers, session.gold, session.rate)
-    for reason in unknown.values():
-        raise RciError(f"{reason} Leave --calibrate out, or choose others with --annotator.")
+    """The reaction time of everybody whose stops are to be shifted; refused if somebody's is not known.
+
+    Whoever stopped nothing, or only while paused, did not press late.
+    """
+    late = {a.annotator for a in answers if a.verdict == STOP and pace_of(a, session.rate) > 0}
+    for name, reason in why_no_delay(answers, session.gold, session.rate).items():
+        if name in late:
+            raise RciError(f"{reason} Leave --calibrate out, or choose others with --annotator.")
     found = estimate_delays(answers, session.gold, session.rate)
     return {name: delay for name, delay in found.items() if delay is not None}
 
 
-def _write(labels: Labels, subset: Episodes | None, wish: Wish, provenance: Provenance) -> list[str]:
+def _write(labels: Labels, subset: Episodes | None, wish: Wish, settings: dict[str, Any]) -> list[str]:
     """The episodes first, if only some of them have a label: labels without them are of no use."""
     written = []
-    if subset is not None:
+    if subset is not None and wish.episodes is not None:
         place = wish.out.with_name(f"{wish.out.stem if wish.to_file else wish.out.name}-episodes")
-        written.append(str(write(place, subset, provenance)))
+        if place.resolve() == wish.episodes.resolve():
+            raise RciError(f"{place} holds all episodes; choose another --out for those that have a label.")
+        parents = {"episodes": read_manifest(wish.episodes)["hash"]}
+        written.append(str(write(place, subset, Provenance(settings, 0, parents))))
     if wish.to_file:
         write_stops(wish.out, labels)
     else:
-        write(wish.out, labels, provenance)
+        write(wish.out, labels, Provenance(settings, 0, {"episodes": labels.episodes_hash}))
     return [*written, str(wish.out)]
 
 
-def _provenance(session: Session, delays: Mapping[str, Delay], wish: Wish) -> Provenance:
-    settings = {
+def _settings(session: Session, delays: Mapping[str, Delay], wish: Wish) -> dict[str, Any]:
+    return {
         "annotators": list(wish.annotators) or sorted(session.standing),
         "quorum": wish.quorum,
         "delays": _plain(delays),
         "missing": wish.missing,
     }
-    return Provenance(settings, 0, {"episodes": session.episodes_hash})
 
 
 def _tell_delay(delay: Delay | None) -> str:

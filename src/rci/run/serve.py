@@ -107,13 +107,18 @@ def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], Non
     parents = f"{read_manifest(request.costs)['hash'][:16]}-{episodes.hash[:16]}"
     kept = cache_folder() / "uncertainty" / f"{parents}.npy"
     if not kept.is_file():
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RciError(
+                f"cannot write {kept.parent}: {error.strerror or error}; set RCI_CACHE to a folder that can be written."
+            ) from None
         say("Asking the redistributor how sure it is of each episode ...")
         from rci.run.engine import prepare_process
 
         prepare_process()  # one core, before anything imports JAX
         from rci.redistribution import uncertainty
 
-        kept.parent.mkdir(parents=True, exist_ok=True)
         buffer = BytesIO()
         np.save(buffer, uncertainty(read(request.costs, "costs"), episodes), allow_pickle=False)
         write_file(kept, buffer.getvalue())

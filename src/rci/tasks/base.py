@@ -66,6 +66,11 @@ class Task:
     film: Callable[[Array], Film] | None = None  # obs [T+1, *obs_shape] of one episode -> what is watched
     probe: Callable[[], Probe] | None = None  # where a cost critic is asked for the heatmap
 
+    @property
+    def rate(self) -> float | None:
+        """Steps per second at which episodes are recorded, where that means something."""
+        return 1 / self.step_seconds if self.step_seconds else None
+
 
 def uniform_actions(size: int) -> BehaviourPolicy:
     """Actions drawn evenly from [-1, 1]."""

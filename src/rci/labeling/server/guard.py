@@ -55,7 +55,9 @@ class Guard:
     def _refusal(self, method: str, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         if not self._known(host):
-            return refuse(403, f"this server does not go by the name {host[:100]!r}.")
+            return refuse(
+                403, f"this server does not go by the name {host[:100]!r}; open the link as it was printed."
+            )
         if method in ("GET", "HEAD"):
             return None
         if headers.get("origin") != f"http://{host}":
@@ -63,8 +65,8 @@ class Guard:
         length = headers.get("content-length", "")
         if not length.isascii() or not length.isdigit():
             return refuse(411, "a request needs a Content-Length.")
-        if int(length) > MOST_BYTES:
-            return refuse(413, f"a request has at most {MOST_BYTES} bytes, this one has {length}.")
+        if len(length) > 9 or int(length) > MOST_BYTES:
+            return refuse(413, f"a request has at most {MOST_BYTES} bytes, this one has {length[:20]}.")
         if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
             return refuse(415, "a request must be of type application/json.")
         return None

@@ -17,7 +17,6 @@ from rci.labeling.server.app import Exhibit, make_app
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
 from rci.labeling.session import open_session
 from rci.tasks import TASKS
-from rci.tasks.base import Task
 
 Say = Callable[[str], None]
 
@@ -54,14 +53,15 @@ def serve(
         if list(annotators).count(check_name(name)) > 1:
             raise RciError(f"the annotator {name!r} is named twice.")
     _ = exhibit.kind  # if these episodes cannot be drawn, say so before anything is written
+    listening = open_socket(host, port)
     if not is_loopback(host):
         say(
             f"Warning: {host} can be reached from the network. Links and labels travel unencrypted; whoever has a link "
             "can label. Use it on a network you trust, or through an SSH tunnel to 127.0.0.1."
         )
-    listening = open_socket(host, port)
+    recorded = None if exhibit.task is None else exhibit.task.rate
     try:
-        session = open_session(folder, exhibit.episodes, rate or _recorded_rate(exhibit.task))
+        session = open_session(folder, exhibit.episodes, rate or recorded)
     except RciError:
         listening.close()
         raise
@@ -89,8 +89,3 @@ def serve(
     finally:
         listening.close()
         session.close()
-
-
-def _recorded_rate(task: Task | None) -> float | None:
-    """Steps per second at which a task was recorded, where that is known."""
-    return 1 / task.step_seconds if task is not None and task.step_seconds else None

@@ -41,8 +41,10 @@ export function pathsView(holder, { film }, redraw) {
       pen.beginPath();
       pen.rect(panel.left, panel.top, panel.width, panel.height);
       pen.clip();
+      // What acts comes last, over its own trail and over everything else: it must never be hidden.
+      bodies.forEach((body, b) => body.look !== "agent" && drawBody(panel, places[v], body, b, moment));
       bodies.forEach((body, b) => body.trail && drawTrail(panel, places[v], b, moment));
-      bodies.forEach((body, b) => drawBody(panel, places[v], body, b, moment));
+      bodies.forEach((body, b) => body.look === "agent" && drawBody(panel, places[v], body, b, moment));
       pen.restore();
     });
     return true;
@@ -69,11 +71,12 @@ export function pathsView(holder, { film }, redraw) {
     const radius = Math.max(SMALLEST, body.radius * panel.scale);
     pen.beginPath();
     pen.arc(panel.x(place[at]), panel.y(place[at + 1]), radius, 0, 2 * Math.PI);
+    const solid = body.look === "agent";
     pen.fillStyle = tones[body.look];
-    pen.globalAlpha = body.look === "agent" ? 1 : 0.8;
+    pen.globalAlpha = solid ? 1 : alphaOf(body.look);
     pen.fill();
     pen.globalAlpha = 1;
-    pen.strokeStyle = tones.surface;
+    pen.strokeStyle = solid ? tones.surface : tones[body.look];
     pen.lineWidth = 1.5;
     pen.stroke();
   }
@@ -141,6 +144,9 @@ function drawPanel(pen, panel, view, tones) {
   pen.restore();
 }
 
+// Areas are drawn so that one sees through them.
+const alphaOf = (look) => ({ danger: 0.28, goal: 0.35, ground: 0.16, region: 0.08 })[look] ?? 0.4;
+
 function drawShape(pen, panel, shape, tones) {
   pen.beginPath();
   if (shape.shape === "circle") {
@@ -150,7 +156,7 @@ function drawShape(pen, panel, shape, tones) {
     pen.rect(x, y, panel.x(shape.high[0]) - x, panel.y(shape.low[1]) - y);
   }
   pen.fillStyle = tones[shape.look];
-  pen.globalAlpha = { danger: 0.28, goal: 0.35, ground: 0.16, region: 0.08 }[shape.look] ?? 0.4;
+  pen.globalAlpha = alphaOf(shape.look);
   pen.fill();
   pen.globalAlpha = 1;
   pen.strokeStyle = tones[shape.look];
