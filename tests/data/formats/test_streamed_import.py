@@ -19,7 +19,7 @@ from rci.data.formats import flat, guess_format, stream
 def datasets(tmp_path):
     """The sample in every format that we write."""
     episodes = sample()
-    labels, costs = judged(episodes, [2, -1, 3, -1])
+    labels, costs = judged(episodes, [2, -1, 3, -1], grade=0.3)
     return {
         "dsrl": rci.write_dsrl(tmp_path / "a.hdf5", episodes, labels, costs),
         "logs": rci.write_parquet(tmp_path / "a.parquet", episodes, labels, costs),
@@ -42,8 +42,10 @@ def test_a_streamed_artefact_is_the_same_as_one_from_memory(datasets, tmp_path, 
         assert again.hash == whole.episodes.hash == found.episodes_hash
         assert np.array_equal(found.cost, whole.cost)
         assert found.stop_index.tolist() == whole.stop_index.tolist()
+        assert found.labels().cost.tolist() == [0.3, 0, 0.3, 0]
         assert found.labels().hash == whole.labels().hash
-        assert found.labels(0.3).hash == whole.labels(0.3).hash
+        assert found.labels(0.05).cost.tolist() == [1, 0, 1, 0]
+        assert found.labels(0.05).hash == whole.labels(0.05).hash
         assert found.notes == whole.notes
         assert shares == sorted(shares)
         assert shares[-1] > 0.5
