@@ -25,9 +25,11 @@ def sample(dtype: type = np.float32, obs_shape: tuple[int, ...] = (3,), one_hot:
     )
 
 
-def judged(episodes: Episodes, stops: list[int], channels: tuple[str, ...] = ()) -> tuple[Labels, StepCosts]:
+def judged(
+    episodes: Episodes, stops: list[int], channels: tuple[str, ...] = (), grade: float = 1.0
+) -> tuple[Labels, StepCosts]:
     """Stops, and costs that are no round numbers."""
-    severity = np.full((len(stops), len(channels)), 0.5) if channels else None
+    severity = np.full((len(stops), len(channels)), 0.75) if channels else np.full(len(stops), grade)
     labels = Labels.for_episodes(episodes, stops, severity, channels)
     kept = labels.kept_lengths
     cost = np.repeat((labels.cost.T / kept).T, kept, axis=0)

@@ -187,7 +187,10 @@ def test_channels_are_added_up_and_kept(tmp_path):
     path = rci.write_dsrl(tmp_path / "a.hdf5", episodes, labels, costs)
     with h5py.File(path) as file:
         assert np.array_equal(file["costs_by_channel"][()], costs.cost)
-    assert np.array_equal(rci.import_dsrl(path).cost, costs.total)
+    found = rci.import_dsrl(path)
+    assert np.array_equal(found.cost, costs.total)
+    assert found.labels().cost.tolist() == [1, 0, 1, 0]  # 0.75 in both channels is more than 1
+    assert "every stop counts as 1" in found.notes[0]
 
 
 def test_nothing_is_overwritten_or_left_behind(tmp_path):

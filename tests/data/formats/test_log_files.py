@@ -169,6 +169,14 @@ def test_choices_become_one_hot(tmp_path):
         rci.read_logs(path, {"choices": 2})
 
 
+def test_stops_may_be_graded(tmp_path):
+    text = "episode,obs,action,reward,stop,severity\n0,1,1,1,0,\n0,1,1,1,1,0.25\n1,1,1,1,1,\n2,1,1,1,0,0.5\n"
+    assert rci.import_logs(write(tmp_path / "a.csv", text)).labels().cost.tolist() == [0.25, 1, 0]
+    found = rci.import_logs(write(tmp_path / "a.csv", text.replace("0.25", "2")))
+    assert found.labels().cost.tolist() == [1, 1, 0]
+    assert "every stop counts as 1" in found.notes[-1]
+
+
 def test_spreadsheets(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"\xef\xbb\xbfobs;action;reward;stop\r\n1;0;0;TRUE\r\n\r\n2;0;0;false\r\n")

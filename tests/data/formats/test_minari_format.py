@@ -118,13 +118,16 @@ def test_what_we_write_is_read_by_minari_and_comes_back(data_format, one_hot, da
     assert rci_facts["costs"]["method"] == "uniform"
 
 
-def test_a_folder_without_an_id(tmp_path):
+def test_a_folder_without_an_id(tmp_path, monkeypatch):
     episodes = sample()
     labels, costs = judged(episodes, [-1, -1, -1, 0])
     folder = rci.write_minari(tmp_path / "my data", episodes, labels, costs)
     assert folder == tmp_path / "my data"
     assert minari.MinariDataset(folder / "data").spec.dataset_id == "my-data-v0"
     assert_same(rci.read_minari(folder), cut(episodes, labels))
+    monkeypatch.chdir(tmp_path)
+    assert rci.write_minari("./here-v0", episodes, labels, costs).samefile(tmp_path / "here-v0")
+    assert_same(rci.read_minari("here-v0"), cut(episodes, labels))
 
 
 def test_channels(tmp_path):

@@ -40,6 +40,12 @@ def numbers(block: Block, name: str) -> Numbers:
     raw = block.columns[name]
     if isinstance(raw, Numbers):
         return raw
+    try:  # nearly always every value is there
+        array = np.array(raw, np.float64)
+        if array.ndim == 1 and not np.isnan(array).any():
+            return Numbers(array, np.zeros(len(raw), bool))
+    except (ValueError, TypeError, OverflowError):
+        pass
     missing = np.array([_is_empty(value) for value in raw], bool)
     vectors = [value for value in raw if isinstance(value, list)]
     blank: Any = [0.0] * len(vectors[0]) if vectors else 0.0

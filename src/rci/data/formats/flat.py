@@ -32,6 +32,7 @@ class Layout:
     terminated: str
     truncated: str
     stopped: str = "stopped"
+    severity: str = "costs_sparse"
     own_terminated: str = ""  # flags as RCI knows them, where it wrote the file
     own_truncated: str = ""
 
@@ -190,6 +191,7 @@ def _blocks(flat: Flat) -> Iterator[Rows]:
             next_obs=next_obs,
             cost=flat.scalar("cost", rows) if flat.key("cost") else None,
             stopped=stopped,
+            severity=flat.scalar("severity", rows) if flat.key("severity") else None,
         )
     if ended_by_stop:
         flat.notes.append(

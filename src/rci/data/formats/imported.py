@@ -38,6 +38,7 @@ class Piece(NamedTuple):
     terminated: Array
     truncated: Array
     stop_index: Array | None  # -1 = not stopped
+    severity: Array | None  # what a stop costs, 0 without one; in (0, 1] if it is to count
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,16 @@ class Imported:
     stop_index: Array | None  # [N], -1 = never stopped; None if the file knows nothing of stops
     cost: Array | None  # [steps], recorded costs; None if the file has none
     notes: tuple[str, ...]
+    severity: Array | None = (
+        None  # [N], episodic cost of the stops, 0 without one; None if every stop counts as 1
+    )
 
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
         stops = stops_of(self.stop_index, self.cost, self.episodes.lengths, cost_above)
-        return None if stops is None else Labels.for_episodes(self.episodes, stops)
+        if stops is None:
+            return None
+        return Labels.for_episodes(self.episodes, stops, self.severity if cost_above is None else None)
 
 
 def stops_of(
@@ -92,7 +98,7 @@ def checked(source: Source) -> Iterator[Piece]:
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
                     f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
-        for name in ("cost", "stop_index"):
+        for name in ("cost", "stop_index", "severity"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
                     f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
@@ -120,9 +126,21 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
         if source.steps:
             progress(min(1.0, steps / source.steps))
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
-    cost, stop_index = whole.pop("cost"), whole.pop("stop_index")
+    cost, stop_index, severity = (whole.pop(name) for name in ("cost", "stop_index", "severity"))
+    severity = usable_severity(stop_index, severity, source.notes)
     episodes = Episodes(**whole, task=source.task)  # type: ignore[arg-type]
-    return Imported(episodes, stop_index, cost, tuple(source.notes))
+    return Imported(episodes, stop_index, cost, tuple(source.notes), severity)
+
+
+def usable_severity(stop_index: Array | None, severity: Array | None, notes: list[str]) -> Array | None:
+    """What stops cost, if it is in (0, 1] for each of them; otherwise None, with a note."""
+    if stop_index is None or severity is None:
+        return None
+    grades = severity[stop_index >= 0]
+    if ((grades > 0) & (grades <= 1)).all():
+        return np.where(stop_index >= 0, severity, 0.0)
+    notes.append("the costs of stops are not all above 0 and at most 1: every stop counts as 1")
+    return None
 
 
 def chunk_rows(shape: tuple[int, ...], itemsize: int) -> int:

@@ -29,6 +29,7 @@ class LogRows:
     next_obs: Array | None
     cost: Array | None
     stopped: Array | None
+    severity: Array | None
     episode: Array | None
     step: Array | None
 
@@ -170,6 +171,7 @@ def extract(block: Block, names: ColumnNames) -> LogRows:
         next_obs=_vector(block, names.next_obs, bare)[0] if names.next_obs else None,
         cost=_single(block, names.cost, bare) if names.cost else None,
         stopped=_flag(block, names.stop) if names.stop else None,
+        severity=_severity(block, names.severity) if names.severity else None,
         episode=texts(block, names.episode) if names.episode else None,
         step=_single(block, names.step, np.zeros(count, bool)).astype(np.float64) if names.step else None,
     )
@@ -212,6 +214,13 @@ def _flag(block: Block, name: str) -> Array:
     return values != 0
 
 
+def _severity(block: Block, name: str) -> Array:
+    """What a stop costs: 1 where nothing is said."""
+    part = numbers(block, name)
+    values = _single(block, name, np.ones(len(block.lines), bool)).astype(np.float64)
+    return np.where(part.missing, 1.0, values)
+
+
 def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Array:
     """One-hot actions from whole numbers."""
     if action.shape[1:] != (1,):
@@ -238,5 +247,6 @@ def _marked(rows: LogRows, last: Array) -> Rows:
         next_obs=rows.next_obs,
         cost=rows.cost,
         stopped=rows.stopped,
+        severity=rows.severity,
         bare=rows.bare,
     )

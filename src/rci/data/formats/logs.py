@@ -28,8 +28,9 @@ def import_logs(path: str | Path, mapping: LogMapping = None, progress: Progress
 
     `mapping` is a dict or a TOML file, for example {"obs": ["x", "y"], "action": ["u"], "reward": "r",
     "episode": "run", "step": "t", "stop": "stopped"}; what it does not say is guessed where it is obvious, and told in
-    the notes. Also `next_obs`, `terminated`, `truncated`, `cost`; `choices` if an action is a number of so many;
-    `episodes_per_file` if every file counts its episodes anew. An empty name says that there is no such column.
+    the notes. Also `next_obs`, `terminated`, `truncated`, `cost`, `severity` (of stops); `choices` if an action is a
+    number of so many; `episodes_per_file` if every file counts its episodes anew. An empty name says that there is
+    no such column.
     """
     with logs_source(path, mapping) as source:
         return gather(source, progress)

@@ -24,6 +24,7 @@ SINGLE = {  # the first of these that is there
     "terminated": ("terminated", "terminal", "terminals", "termination", "done"),
     "truncated": ("truncated", "timeout", "timeouts", "truncation"),
     "cost": ("cost", "costs"),
+    "severity": ("severity", "cost_sparse"),
 }
 
 
@@ -41,6 +42,7 @@ class ColumnNames:
     terminated: str = ""
     truncated: str = ""
     cost: str = ""
+    severity: str = ""  # of a stop, in its row; 1 where it is empty
     choices: int = 0  # of how many actions a whole number chooses; it is made one-hot
     episodes_per_file: bool = False  # the same name in two files means two episodes
 

@@ -153,7 +153,11 @@ def _piece(dataset: Dataset, reader: EpisodeReader) -> tuple[Piece, bool, bool]:
             cut = bool(flags(recorded, f"{where}: infos['truncated']", 0)[-1])
         elif stop == steps - 1 and cut:
             cut, by_stop = False, True
-    cost = _info(reader, "cost", steps)
+    cost, sparse = _info(reader, "cost", steps), _info(reader, "cost_sparse", steps)
+    severity = None
+    if stopped is not None and sparse is not None:
+        grade = _finite_column(sparse, f"{where}: infos['cost_sparse']")[stop]
+        severity = np.array([grade if stop >= 0 else 0.0], np.float64)
     piece = Piece(
         obs=require_finite(obs, f"{where}: observations", 0),
         action=require_finite(action, f"{where}: actions", 0),
@@ -163,6 +167,7 @@ def _piece(dataset: Dataset, reader: EpisodeReader) -> tuple[Piece, bool, bool]:
         terminated=terminated[-1:],
         truncated=np.array([cut]),
         stop_index=None if stopped is None else np.array([stop]),
+        severity=severity,
     )
     return piece, bool((terminated | truncated)[:-1].any()), by_stop
 

@@ -61,7 +61,7 @@ def write_minari(
     with replacing(folder) as temporary:
         temporary.mkdir()
         storage = storage_class.new(
-            temporary / "data",
+            temporary.absolute() / "data",  # it cannot find the size of a relative one
             observation_space=_box(spaces, kept.obs),
             action_space=action_space,
             data_format=data_format,

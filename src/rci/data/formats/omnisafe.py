@@ -64,10 +64,12 @@ def _read_npz(path: Path) -> dict[str, Array]:
     if not path.is_file():
         raise RciError(f"there is no file {path}.")
     try:
-        if not zipfile.is_zipfile(path):  # np.load would also take other kinds of files
-            raise ValueError("it is no zip archive")
-        with np.load(path, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):  # np.load would also take other kinds of files
+                raise ValueError("it is no zip archive")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
     except (
         ValueError,
         OSError,

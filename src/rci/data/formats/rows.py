@@ -25,6 +25,7 @@ class Rows(NamedTuple):
     next_obs: Array | None = None
     cost: Array | None = None
     stopped: Array | None = None
+    severity: Array | None = None  # what a stop in this row costs
     bare: Array | None = None  # a last row that is an observation only, without an action
 
 
@@ -35,6 +36,7 @@ class Open(NamedTuple):
     terminated: bool = False
     truncated: bool = False
     stop: int = -1
+    severity: float = 0.0
 
 
 def pieces_of_rows(blocks: Iterable[Rows], notes: list[str]) -> Iterator[Piece]:
@@ -66,12 +68,15 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
     terminated = np.logical_or.reduceat(rows.terminated, begin)
     truncated = np.logical_or.reduceat(rows.truncated, begin)
     stop = np.full(len(begin), -1)
+    severity = np.zeros(len(begin))
     if rows.stopped is not None:
         stop = first_true(rows.stopped, np.diff(begin, append=count))
+        if rows.severity is not None:
+            severity = np.where(stop >= 0, rows.severity[begin + stop], 0.0)
     if stop[0] >= 0:
         stop[0] += opened.steps
     if opened.stop >= 0:
-        stop[0] = opened.stop
+        stop[0], severity[0] = opened.stop, opened.severity
     lengths[0] += opened.steps
     terminated[0] |= opened.terminated
     truncated[0] |= opened.truncated
@@ -79,7 +84,9 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
     complete = len(end)
     rest = Open()
     if len(begin) > complete:
-        rest = Open(int(lengths[-1]), bool(terminated[-1]), bool(truncated[-1]), int(stop[-1]))
+        rest = Open(
+            int(lengths[-1]), bool(terminated[-1]), bool(truncated[-1]), int(stop[-1]), float(severity[-1])
+        )
     lacking = end[~bare[end]]  # ends at which an observation has to be put in
     final = rows.obs[lacking] if rows.next_obs is None else rows.next_obs[lacking]
     piece = Piece(
@@ -91,6 +98,7 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
         terminated=terminated[:complete],
         truncated=truncated[:complete],
         stop_index=None if rows.stopped is None else stop[:complete],
+        severity=None if rows.stopped is None or rows.severity is None else severity[:complete],
     )
     return piece, rest, len(lacking) if rows.next_obs is None else 0
 

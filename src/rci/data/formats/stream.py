@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.imported import Progress, Source, checked, silent, stops_of
+from rci.data.formats.imported import Progress, Source, checked, silent, stops_of, usable_severity
 from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, sync, write_manifest
@@ -33,13 +33,19 @@ class Converted:
     stop_index: Array | None
     cost: Array | None  # memory-mapped, if a place for it was given
     notes: tuple[str, ...]
+    severity: Array | None = None
 
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
         stops = stops_of(self.stop_index, self.cost, self.lengths, cost_above)
         if stops is None:
             return None
-        return Labels(stops, (stops >= 0).astype(np.float64), self.lengths, self.episodes_hash)
+        cost = (
+            (stops >= 0).astype(np.float64)
+            if self.severity is None or cost_above is not None
+            else self.severity
+        )
+        return Labels(stops, cost, self.lengths, self.episodes_hash)
 
 
 class GrowingArray:
@@ -99,7 +105,7 @@ def write_source(
         stack.callback(aside.unlink, missing_ok=True)
         growing: dict[str, GrowingArray] = {}
         small: dict[str, list[Array]] = {
-            name: [] for name in ("lengths", "terminated", "truncated", "stop_index")
+            name: [] for name in ("lengths", "terminated", "truncated", "stop_index", "severity")
         }
         for piece in checked(source):
             for name, array in piece._asdict().items():
@@ -118,6 +124,7 @@ def write_source(
                 progress(min(1.0, growing["reward"].shape[0] / source.steps))
         whole = {name: np.concatenate(arrays) for name, arrays in small.items() if arrays}
         stop_index = whole.pop("stop_index", None)
+        severity = usable_severity(stop_index, whole.pop("severity", None), source.notes)
         whole["lengths"] = whole["lengths"].astype(np.int64)
         whole["source"] = np.zeros(len(whole["lengths"]), np.int32)
         for name, array in whole.items():
@@ -140,4 +147,5 @@ def write_source(
         stop_index,
         cost,
         tuple(source.notes),
+        severity,
     )
