@@ -28,7 +28,7 @@ import rci
 from rci.collection.demonstrators import train_demonstrators
 from rci.collection.ppo import Config
 from rci.data import store
-from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel
+from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
@@ -476,7 +476,8 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     kept = Checkpoint(
         SavedModel("checkpoint", {}, {"weight": np.ones(3)}), {"training": "", "update": 1, "history": []}
     )
-    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, scores):
+    watch = SavedMonitor(SavedModel("rudder", {}, {"0.0.0.network.cell.bias": np.ones(3)}), {"level": 0.5})
+    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, watch, scores):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)
