@@ -47,8 +47,8 @@ def first_memory(model, rows):
     }
 
 
-def test_every_learner_can_be_exported():
-    assert set(GRAPHS) == set(LEARNERS)
+def test_all_that_can_be_exported_are_compared():
+    assert {method for method, _ in CASES} == set(GRAPHS) <= set(LEARNERS)
 
 
 @pytest.mark.parametrize(("method", "options"), CASES, ids=str)

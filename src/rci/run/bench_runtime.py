@@ -1,7 +1,8 @@
 """How far and how fast a policy is without JAX: as NumPy, and as an ONNX model, against itself with JAX.
 
 Two candidates of a policy that chooses may be worth the same up to rounding. Then either way may take either of them,
-as JAX itself does for batches of another size; `differing` counts the observations at which that happened.
+as JAX itself does when an observation comes alone or with others; `differing` counts where that happened, and
+`parity_max_abs` is about all others.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ TOLERANCE = 1e-5
 PIECE = 1000  # observations answered at once
 
 
-def bench_runtime(policy: Policy, obs: Array, calls: int = 1000, seed: int = 0) -> list[Row]:
+def bench_runtime(policy: Policy, obs: Array, calls: int = 1000, seed: int = 0, name: str = "") -> list[Row]:
     """One row each for NumPy and ONNX: milliseconds for a single observation, and how far actions are from JAX's.
 
     policy: from `rci.load` or `rci.learn`. obs: [rows, features], raw; all are compared, `calls` of them are timed.
+    name: what the rows are called, if not by the method.
     """
     from rci.runtime import act_with
 
@@ -37,11 +39,15 @@ def bench_runtime(policy: Policy, obs: Array, calls: int = 1000, seed: int = 0) 
     ways: dict[str, Callable[[Array], Array]] = {"numpy": lambda piece: taken.act(piece, seed)}
     with tempfile.TemporaryDirectory() as folder:
         ways["onnx"] = _onnx(policy, Path(folder) / "policy.onnx", seed)
-        return [_row(name, policy, act, rows, expected, jax_ms, calls) for name, act in ways.items()]
+        return [
+            _row(name or policy.model.method, way, policy, act, rows, expected, jax_ms, calls)
+            for way, act in ways.items()
+        ]
 
 
 def _row(
     name: str,
+    way: str,
     policy: Policy,
     act: Callable[[Array], Array],
     obs: Array,
@@ -51,9 +57,9 @@ def _row(
 ) -> Row:
     gap = np.abs(_in_pieces(act, obs) - expected).reshape(len(obs), -1).max(axis=1)
     alike = gap <= TOLERANCE
-    own_ms = _milliseconds(act, obs[:, None] if name == "onnx" else obs, calls)
+    own_ms = _milliseconds(act, obs[:, None] if way == "onnx" else obs, calls)
     return {
-        "name": f"{policy.model.method}, {name}",
+        "name": f"{name}, {way}",
         "config": {
             "observations": len(obs),
             "calls": calls,
