@@ -28,7 +28,7 @@ import rci
 from rci.collection.demonstrators import train_demonstrators
 from rci.collection.ppo import Config
 from rci.data import store
-from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel
+from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
@@ -42,6 +42,7 @@ from rci.run.comparison import results_of
 from rci.run.paper.document import results_document
 from rci.run.shift import shift_table
 from rci.run.variants import budget_table, ladder_table
+from rci.runtime import METHODS
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 
@@ -476,7 +477,8 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     kept = Checkpoint(
         SavedModel("checkpoint", {}, {"weight": np.ones(3)}), {"training": "", "update": 1, "history": []}
     )
-    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, scores):
+    watch = SavedMonitor(SavedModel("rudder", {}, {"0.0.0.network.cell.bias": np.ones(3)}), {"level": 0.5})
+    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, watch, scores):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)
@@ -613,6 +615,17 @@ def test_every_method_beats_uniform_on_point():
         for name in ("rise_correlation", "risk_correlation"):
             lowest = result.mean(name) - (result.half_width[name] or 0.0)
             assert lowest > 0.0 or result.method == "uniform", (result.variant, name)
+
+
+def test_the_runtime_in_the_docs_is_the_committed_one():
+    rows = committed("bench-runtime.json")
+    assert bench_table(rows) in (DOCS / "running_a_policy.md").read_text()
+    assert {row["name"].split(",")[0] for row in rows} == set(METHODS)
+    for row in rows:
+        assert row["config"]["observations"] == 10_000
+        assert row["parity_max_abs"] <= 1e-5
+        assert row["differing"] <= 5
+        assert row["value"] < 1.0  # milliseconds
 
 
 def test_the_shift_in_the_docs_is_the_committed_one():

@@ -41,7 +41,7 @@ def detection(rows: Sequence[Row], step_seconds: float | None = None) -> Figure:
         _line(leads, known, ("lead", "lead_low", "lead_high"), look, method, length)
         _line(realised, own, ("false_alarms", "false_alarms_low", "false_alarms_high"), look, method)
     asked = sorted({row["false_alarm_rate"] for row in rows})
-    realised.plot([0.0, asked[-1]], [0.0, asked[-1]], color=QUIET, linewidth=0.8, zorder=0)
+    realised.plot([0.0, asked[-1]], [0.0, asked[-1]], color=QUIET, linewidth=0.8, zorder=1)
     shares.set(title="Stops detected", ylim=(0.0, 1.02))
     shares.yaxis.set_major_formatter(FuncFormatter(_percent))
     leads.set(title=f"Lead time, {unit}")

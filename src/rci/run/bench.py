@@ -154,7 +154,7 @@ def bench_table(rows: list[Row]) -> str:
     header = ""
     for row in rows:
         cells = {"": row["name"], **row["config"], row["unit"]: row["value"]}
-        extra = ("reference", "ratio", "limit", "share_of_limit", "parity_max_abs")
+        extra = ("reference", "ratio", "limit", "share_of_limit", "parity_max_abs", "differing")
         cells |= {name: row[name] for name in extra if name in row}
         if (line := " | ".join(cells)) != header:
             header = line
