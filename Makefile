@@ -5,7 +5,7 @@ READY := .venv/.ready
 # Two processes, each with whole files of tests: what is compiled for the first test of a file serves the others.
 SIDE_BY_SIDE := -n 2 --dist loadfile
 
-.PHONY: run test check format setup browser clean
+.PHONY: run test check format setup browser docs clean
 
 run: $(READY)
 	$(BIN)/rci run highway --preset quick --out runs/highway-quick
@@ -17,6 +17,7 @@ check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 format: $(READY)
@@ -31,6 +32,10 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
+
+# The site: build/site/index.html
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site
 
 # The labeler is tested in a real browser.
 browser:

@@ -91,6 +91,7 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
 
 def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
+    from rci.evaluation.detection import RATES
     from rci.reporting.detection_figures import detection_picture
     from rci.run.monitor import fit_monitor, judge_monitor
     from rci.tasks import TASKS
@@ -98,7 +99,8 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     check_place(out)
     parts = read(costs, "costs"), read(episodes, "episodes"), read(labels, "labels")
     saved = fit_monitor(*parts, false_alarm_rate=false_alarms)
-    rows = judge_monitor(*parts)
+    half = int((~parts[2].stopped).sum()) // 2  # of the safe episodes; levels are chosen on them, the rest is watched
+    rows = judge_monitor(*parts, rates=[rate for rate in RATES if rate * (half + 1) >= 1])
     settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))

@@ -1,0 +1,150 @@
+"""`rci import`, `rci export` and `rci monitor`, from the command line and on bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import rci
+from rci.data.errors import RciError
+from rci.run.cli import app
+from rci.run.exchange import export_data, export_policy, import_to, write_monitor
+
+
+def run(*words: object):
+    return CliRunner().invoke(app, [*map(str, words)])
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory, point_episodes, point_labels):
+    """Episodes, labels, step costs with a model, and a policy, as folders."""
+    place = tmp_path_factory.mktemp("stages")
+    rci.save(point_episodes, place / "episodes")
+    rci.save(point_labels, place / "labels")
+    costs = rci.redistribute(point_episodes, point_labels, epochs=2, hidden=8)
+    rci.save(costs, place / "costs")
+    policy = rci.learn(point_episodes, point_labels, costs, method="bc", budget="inf", updates=5, hidden=8)
+    rci.save(policy, place / "policy")
+    return place
+
+
+@pytest.mark.parametrize("name", ["out.hdf5", "out.parquet"])
+def test_what_goes_out_comes_back(stages, tmp_path, name, point_labels):
+    parts = [stages / part for part in ("episodes", "labels", "costs")]
+    done = run("export", *parts, "--out", tmp_path / name)
+    assert done.exit_code == 0, done.output
+    back = run("import", tmp_path / name, "--out", tmp_path / "back", "--json")
+    assert back.exit_code == 0, back.output
+    found = json.loads(back.stdout)
+    assert (found["episodes"], found["stopped"]) == (len(point_labels), int(point_labels.stopped.sum()))
+    episodes, labels = rci.load(tmp_path / "back"), rci.load(tmp_path / "back-labels")
+    labels.check_parent(episodes)
+    np.testing.assert_array_equal(labels.stop_index, point_labels.stop_index)
+    np.testing.assert_array_equal(episodes.lengths, point_labels.kept_lengths)
+
+
+def test_minari_by_id(stages, tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    parts = [stages / part for part in ("episodes", "labels", "costs")]
+    assert run("export", *parts, "--out", "rci/point-v0").exit_code == 0
+    done = run("import", "rci/point-v0", "--out", tmp_path / "back")
+    assert done.exit_code == 0, done.output
+    assert "read as minari" in done.stdout
+
+
+def test_plain_logs_with_a_mapping(tmp_path):
+    (tmp_path / "log.csv").write_text("run,t,x,push,gain,halt\n7,0,0.5,1,2,0\n7,1,0.25,0,1,1\n8,0,1,1,1,0\n")
+    (tmp_path / "columns.toml").write_text(
+        'obs = ["x"]\naction = ["push"]\nreward = "gain"\nepisode = "run"\nstep = "t"\nstop = "halt"\n'
+    )
+    done = run(
+        "import", tmp_path / "log.csv", "--mapping", tmp_path / "columns.toml", "--out", tmp_path / "episodes"
+    )
+    assert done.exit_code == 0, done.output
+    assert "note: " in done.stdout  # nobody knows what was seen after the last step
+    assert list(rci.load(tmp_path / "episodes").lengths) == [2, 1]
+    assert list(rci.load(tmp_path / "episodes-labels").stop_index) == [1, -1]
+
+
+def test_recorded_costs_can_say_where_it_was_stopped(tmp_path):
+    (tmp_path / "log.csv").write_text(
+        "episode,step,obs_0,action_0,reward,cost\n0,0,1,1,1,0\n0,1,1,1,1,3\n0,2,1,1,1,9\n1,0,1,1,1,1\n"
+    )
+    found, text = import_to(str(tmp_path / "log.csv"), tmp_path / "out", None, None, 2.0, lambda share: None)
+    assert list(rci.load(tmp_path / "out-labels").stop_index) == [1, -1]
+    assert found["stopped"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "out", "out-labels"]
+    assert "1 of them stopped" in text
+
+
+def test_a_policy_as_onnx(stages, tmp_path, point_episodes):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    done = run("export", stages / "policy", "--onnx", "--out", tmp_path / "policy.onnx")
+    assert done.exit_code == 0, done.output
+    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
+    obs = np.asarray(point_episodes.obs[:50])
+    (action,) = session.run(["action"], {"obs": obs})
+    np.testing.assert_allclose(action, rci.load(stages / "policy").act(obs), atol=1e-5)
+
+
+def test_a_monitor_and_how_early_it_is(stages, tmp_path):
+    others, _ = rci.collect("point", 60, seed=11)
+    rci.save(others, tmp_path / "others")
+    rci.save(rci.label(others, "point"), tmp_path / "answers")
+    found, text = write_monitor(
+        stages / "costs", tmp_path / "others", tmp_path / "answers", tmp_path / "monitor", 0.2
+    )
+    assert (tmp_path / "monitor-detection" / "detection.json").is_file()
+    assert len(list((tmp_path / "monitor-detection").glob("*.png"))) == 1
+    monitor = rci.runtime.load_monitor(tmp_path / "monitor")
+    expected = rci.redistribution.score(rci.load(stages / "costs"), others)[0][0]
+    assert monitor.step(others[0].obs[0], others[0].action[0]) == pytest.approx(expected, abs=1e-5)
+    assert found["false_alarm_rate"] == 0.2
+    assert str(tmp_path / "monitor") in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["import", "none.csv", "--out", "x"], "nothing at none.csv"),
+        (["import", "log.xyz", "--out", "x"], "log.xyz"),
+        (["import", "log.csv", "--out", "x", "--format", "excel"], "unknown format 'excel'"),
+        (["import", "data.npz", "--out", "x", "--mapping", "columns.toml"], "columns of plain logs"),
+        (["import", "log.csv", "--out", "log.csv"], "not an artefact folder"),
+        (["export", "EPISODES", "--out", "x.hdf5"], "with its labels and step costs"),
+        (["export", "EPISODES", "LABELS", "COSTS", "--out", "x.txt"], "unknown format '.txt'"),
+        (["export", "EPISODES", "LABELS", "COSTS", "--out", "x.hdf5", "--seed", "3"], "nothing is drawn"),
+        (["export", "POLICY", "LABELS", "--onnx", "--out", "x.onnx"], "nothing else"),
+        (["export", "EPISODES", "--onnx", "--out", "x.onnx"], "'policy' is needed"),
+        (["export", "LABELS", "EPISODES", "COSTS", "--out", "x.hdf5"], "'episodes' is needed"),
+    ],
+)
+def test_mistakes_are_told_and_leave_nothing(stages, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("log.xyz", "log.csv", "data.npz", "columns.toml"):
+        (tmp_path / name).write_text("x\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    places = {name.upper(): stages / name for name in ("episodes", "labels", "costs", "policy")}
+    result = run(*(places.get(word, word) for word in words))
+    assert isinstance(result.exception, RciError)
+    assert message in str(result.exception)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_what_stands_there_is_kept(stages, tmp_path):
+    (tmp_path / "out.hdf5").write_text("precious")
+    parts = [stages / part for part in ("episodes", "labels", "costs")]
+    with pytest.raises(RciError, match="out.hdf5"):
+        export_data(*parts, str(tmp_path / "out.hdf5"), None, False)
+    assert (tmp_path / "out.hdf5").read_text() == "precious"
+    export_data(*parts, str(tmp_path / "out.hdf5"), None, True)
+    with pytest.raises(RciError, match="another id"):
+        export_data(*parts, "rci/x-v0", None, True)
+
+
+def test_a_folder_that_is_no_policy(stages, tmp_path):
+    with pytest.raises(RciError, match="'policy' is needed"):
+        export_policy(stages / "costs", tmp_path / "x.onnx", 0)
