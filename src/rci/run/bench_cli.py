@@ -112,3 +112,26 @@ def bench_labeler(
 
     rows = count(bench_serve(labels, seconds), ROWS, "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="runtime")
+def bench_without_jax(
+    updates: Annotated[int, typer.Option(min=1, help="Updates of every policy.")] = 1500,
+    as_json: AsJson = False,
+) -> None:
+    """Policies without JAX, as NumPy and as ONNX: time for one action, and how far actions are from those of JAX.
+
+    Needs the extra 'onnx'.
+
+    Example: rci bench runtime --json
+    """
+    from rci.run.engine import prepare_process
+
+    prepare_process()  # one core, before anything imports JAX
+    from rci.learning import LEARNERS
+    from rci.run.bench import bench_table
+    from rci.run.bench_runtime import bench_policies
+    from rci.run.progress import count
+
+    rows = count(bench_policies(updates), 2 * (len(LEARNERS) + 1), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,27 @@ from rci.run.bench import Row
 
 TOLERANCE = 1e-5
 PIECE = 1000  # observations answered at once
+
+
+def bench_policies(updates: int = 1500, observations: int = 10_000) -> Iterator[Row]:
+    """The rows of `rci bench runtime`: a policy of every learner, trained for a while on `point`."""
+    import rci
+    from rci.learning import LEARNERS
+
+    episodes, _ = rci.collect("point", episodes=300, seed=0)
+    labels = rci.label(episodes, "point")
+    costs = rci.redistribute(episodes, labels, method="uniform")
+    new, _ = rci.collect("point", episodes=observations // 20, seed=1)
+    obs = np.resize(new.obs, (observations, *new.obs.shape[1:]))
+    variants: list[tuple[str, str, dict[str, Any]]] = [(name, name, {}) for name in LEARNERS]
+    variants.insert(1, ("bcq-lagrangian, penalised", "bcq-lagrangian", {"variant": "penalised"}))
+    for name, method, options in variants:
+        budget = "inf" if method == "bc" else 0.1
+        length = (
+            max(1, updates // 5) if method == "cdt" else updates
+        )  # it is slow to train, and as slow to run
+        policy = rci.learn(episodes, labels, costs, method=method, budget=budget, updates=length, **options)
+        yield from bench_runtime(policy, obs, name=name)
 
 
 def bench_runtime(policy: Policy, obs: Array, calls: int = 1000, seed: int = 0, name: str = "") -> list[Row]:

@@ -99,7 +99,9 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     check_place(out)
     parts = read(costs, "costs"), read(episodes, "episodes"), read(labels, "labels")
     saved = fit_monitor(*parts, false_alarm_rate=false_alarms)
-    half = int((~parts[2].stopped).sum()) // 2  # of the safe episodes; levels are chosen on them, the rest is watched
+    half = (
+        int((~parts[2].stopped).sum()) // 2
+    )  # of the safe episodes; levels are chosen on them, the rest is watched
     rows = judge_monitor(*parts, rates=[rate for rate in RATES if rate * (half + 1) >= 1])
     settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}

@@ -81,6 +81,7 @@ def run_server(app: Starlette, listening: socket.socket, ready: Callable[[], Non
     """Serve until somebody interrupts. ready: called once requests are answered."""
     config = uvicorn.Config(
         app,
+        loop="asyncio",  # the same everywhere, whatever else is installed
         http=_Impatient,
         log_level="warning",
         access_log=False,
