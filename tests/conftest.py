@@ -9,7 +9,7 @@ import tempfile
 _CACHE = tempfile.TemporaryDirectory(prefix="rci-test-cache-")
 os.environ["RCI_CACHE"] = _CACHE.name
 os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE.name, "compiled")
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 # Networks here are tiny and run for seconds: most of the time of the tests is compiling. Doing it less thoroughly, with
 # the older emitters and on one thread, takes less than half of it.
 os.environ["XLA_FLAGS"] = (

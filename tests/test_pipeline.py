@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,46 +93,53 @@ def test_rerunning_skips_everything_and_json_prints_the_rows(finished):
     assert len(json.loads(stdout)["results"]) == 6
 
 
-def test_only_what_depends_on_a_change_is_done_again(finished, tmp_path):
-    import shutil
-
-    out = tmp_path / "copy"
-    shutil.copytree(finished[0], out)
-    _, stderr = finish(out, "--set", "redistribute.epochs=3")
-    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
-    assert done["collect"] == done["behaviour"] == done["costs-sparse-seed0"] == "unchanged"
-    assert done["learn-reward-only-inf-seed0"] == "unchanged"
-    assert done["costs-rci-seed0"] != "unchanged"
-    assert done["evaluate-rci-0.1-seed1"] != "unchanged"
+def jobs_of(out, *more):
+    return plan(load_config("point", "quick", None, [*TINY, *more]), out)
 
 
-def test_a_lost_or_foreign_oracle_is_made_again(finished, tmp_path):
-    import shutil
-
-    out = tmp_path / "copy"
-    shutil.copytree(finished[0], out)
-    shutil.rmtree(out / "episodes-oracle")
-    _, stderr = finish(out)
-    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
-    assert done["collect"] != "unchanged"
-    assert done["label"] == "unchanged"
-    assert artefacts(out) == artefacts(finished[0])
+@pytest.fixture
+def copy(finished, tmp_path):
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
-def test_a_damaged_artefact_is_made_again(finished, tmp_path):
-    import shutil
+def test_only_what_depends_on_a_change_is_done_again(copy):
+    done = {}
+    run_jobs(
+        jobs_of(copy, "redistribute.epochs=3"), None, lambda job, _, seconds: done.update({job.name: seconds})
+    )
+    assert done["collect"] is done["behaviour"] is done["costs-sparse-seed0"] is None
+    assert done["learn-reward-only-inf-seed0"] is None
+    assert done["costs-rci-seed0"] is not None
+    assert done["evaluate-rci-0.1-seed1"] is not None
 
-    out = tmp_path / "copy"
-    shutil.copytree(finished[0], out)
-    (out / "costs" / "rci-seed0" / "cost.npy").unlink()
-    damaged = out / "episodes" / "obs.npy"
+
+def test_a_lost_or_foreign_oracle_is_made_again(finished, copy):
+    shutil.rmtree(copy / "episodes-oracle")
+    (stale,) = [job for job in jobs_of(copy) if not job.is_current()]
+    assert stale.name == "collect"
+    run_job(stale, lambda share: None)
+    assert all(job.is_current() for job in jobs_of(copy))
+    assert artefacts(copy) == artefacts(finished[0])
+
+
+def test_a_damaged_artefact_is_made_again_and_damaged_notes_are_only_notes(finished, copy):
+    (copy / "costs" / "rci-seed0" / "cost.npy").unlink()
+    damaged = copy / "episodes" / "obs.npy"
     data = bytearray(damaged.read_bytes())
     data[-1] ^= 1
     damaged.write_bytes(data)
-    _, stderr = finish(out)
+    (copy / "timings.json").write_text("")
+    _, stderr = finish(copy)
     done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
     assert [name for name in done if done[name] != "unchanged"] == ["collect", "costs-rci-seed0", "report"]
-    assert artefacts(out) == artefacts(finished[0])
+    assert artefacts(copy) == artefacts(finished[0])
+
+
+def test_damaged_settings_of_a_run(copy):
+    (copy / "config.json").write_text("{")
+    result = subprocess.run([*RCI, "report", str(copy)], capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "config.json is damaged" in result.stderr
 
 
 def test_two_runs_in_one_folder(finished):
@@ -168,11 +176,6 @@ def test_one_worker_gives_the_same_bits_as_two(finished, tmp_path):
     assert artefacts(tmp_path / "b") == artefacts(finished[0])
 
 
-def test_another_seed_gives_other_bits(finished, tmp_path):
-    finish(tmp_path / "b", "--seed", "1", "--set", "compare.methods=['reward-only']")
-    assert artefacts(tmp_path / "b")["episodes/obs.npy"] != artefacts(finished[0])["episodes/obs.npy"]
-
-
 def test_killed_at_random_moments_it_continues_to_the_same_bits(finished, tmp_path):
     out = tmp_path / "b"
     rng = np.random.default_rng(0)
@@ -186,34 +189,33 @@ def test_killed_at_random_moments_it_continues_to_the_same_bits(finished, tmp_pa
     assert list(out.rglob(".*")) == []
 
 
-def test_ctrl_c_stops_cleanly(tmp_path):
-    process = start(tmp_path / "b")
-    while not (tmp_path / "b" / "labels").exists():
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory):
+    """A run with another seed, stopped by Ctrl-C once there are labels."""
+    out = tmp_path_factory.mktemp("interrupted") / "b"
+    process = start(out, "--seed", "1")
+    while not (out / "labels").exists():
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
-    assert process.returncode == 130
+    return out, process.returncode, stderr
+
+
+def test_ctrl_c_stops_cleanly(interrupted):
+    _, code, stderr = interrupted
+    assert code == 130
     assert "the same command continues" in stderr
     assert "Traceback" not in stderr
+
+
+def test_another_seed_gives_other_bits(finished, interrupted):
+    assert artefacts(interrupted[0])["episodes/obs.npy"] != artefacts(finished[0])["episodes/obs.npy"]
 
 
 def test_more_workers_than_cores(tmp_path):
     with pytest.raises(RciError, match="1000 workers were asked for, but there are only"):
         run_jobs([], 1000, lambda job, share, seconds: None)
-
-
-def test_damaged_notes_of_a_run(finished, tmp_path):
-    import shutil
-
-    out = tmp_path / "copy"
-    shutil.copytree(finished[0], out)
-    (out / "timings.json").write_text("")
-    finish(out)  # they are only notes
-    (out / "config.json").write_text("{")
-    result = subprocess.run([*RCI, "report", str(out)], capture_output=True, text=True)
-    assert result.returncode == 2
-    assert "config.json is damaged" in result.stderr
 
 
 def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):

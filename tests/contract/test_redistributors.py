@@ -48,6 +48,10 @@ RULES = [
 def test_every_shared_option_keeps_the_sums(method, rule, point_episodes, point_labels):
     options = quick(method, **rule)
     entry = REDISTRIBUTORS[method]
+    if not set(rule) & set(options):
+        with pytest.raises(RciError, match="unknown setting"):
+            redistribute(point_episodes, point_labels, method, **rule)
+        return
     plain = entry.make(entry.config())
     idle = set() if plain.return_equivalent else {"start", "compensation", "sign"}
     idle |= {"start"} if plain.scores == "step" else set()

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, real files, mistakes included."""
+"""The command line as a user meets it: real files, and real processes wherever something is computed."""
 
 import json
 import os
@@ -8,11 +8,28 @@ import time
 
 import pytest
 
+from rci.run import cli, engine
+
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
 
 
 def rci(*arguments, cwd=None):
     return subprocess.run([*RCI, *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture
+def rci_here(monkeypatch, capsys):
+    """The same in this process, for commands that are over at once: starting a process takes most of their time."""
+    monkeypatch.setattr(engine, "prepare_process", lambda core=None: None)
+
+    def run(*arguments, cwd):
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["rci", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return subprocess.CompletedProcess(arguments, end.value.code, *capsys.readouterr())
+
+    return run
 
 
 COMMANDS = ["run", "collect", "label", "redistribute", "learn", "select", "evaluate", "report", "inspect"]
@@ -75,11 +92,11 @@ def test_stages_one_by_one(demo):
 @pytest.mark.parametrize(
     "name", ["episodes", "episodes-oracle", "labels", "costs", "policy", "labels-behaviour", "scores"]
 )
-def test_inspect_describes_and_verifies(demo, name):
-    text = rci("inspect", demo[0] / name)
+def test_inspect_describes_and_verifies(demo, name, rci_here):
+    text = rci_here("inspect", name, cwd=demo[0])
     assert text.returncode == 0
     assert "every checksum is right" in text.stdout
-    described = json.loads(rci("inspect", demo[0] / name, "--json").stdout)
+    described = json.loads(rci_here("inspect", name, "--json", cwd=demo[0]).stdout)
     assert described["hash"][:12] in text.stdout
     assert described["versions"]["rci"]
 
@@ -92,9 +109,9 @@ def test_a_stage_is_not_done_twice(demo):
     assert os.stat(demo[0] / "costs" / "cost.npy").st_mtime_ns == before
 
 
-def test_stops_from_a_file(demo):
+def test_stops_from_a_file(demo, rci_here):
     (demo[0] / "stops.csv").write_text("episode,stop_index\n3,1\n")
-    result = rci("label", "episodes", "--stops", "stops.csv", "--out", "by-hand", "--json", cwd=demo[0])
+    result = rci_here("label", "episodes", "--stops", "stops.csv", "--out", "by-hand", "--json", cwd=demo[0])
     assert json.loads(result.stdout)["numbers"] == {"episodes": 60, "stopped": 1}
 
 
@@ -153,7 +170,22 @@ MISTAKES = [
 @pytest.mark.parametrize(
     ("arguments", "message"), MISTAKES, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(demo, arguments, message):
+def test_a_mistake_is_one_sentence_and_exit_code_2(demo, arguments, message, rci_here):
+    refuse_in_one_sentence(demo, arguments, message, rci_here)
+
+
+# One that the parser finds, one of a name, one of a setting deep in a stage, one of the wrong folder.
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [mistake for mistake in MISTAKES if mistake[1] in ("No such command", "unknown task 'pont'. Did you mean 'point'?",
+     "candidates must be at least 1", "it is a file, and a run needs a folder")],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)  # fmt: skip
+def test_a_mistake_ends_a_real_process(demo, arguments, message):
+    refuse_in_one_sentence(demo, arguments, message, rci)
+
+
+def refuse_in_one_sentence(demo, arguments, message, rci):
     (demo[0] / "stops.txt").write_text("")
     result = rci(*arguments, cwd=demo[0])
     assert result.returncode == 2
@@ -189,10 +221,9 @@ def test_a_learner_that_needs_no_behaviour_model_fits_none(demo):
     assert "behaviour" not in result.stderr
 
 
-def test_labels_of_another_dataset(demo):
-    assert (
-        rci("collect", "point", "--episodes", 60, "--seed", 2, "--out", "other", cwd=demo[0]).returncode == 0
-    )
-    result = rci("redistribute", "other", "labels", "--out", "x", cwd=demo[0])
+def test_labels_of_another_dataset(demo, rci_here):
+    other = ("collect", "point", "--episodes", 60, "--seed", 2, "--out", "other")
+    assert rci_here(*other, cwd=demo[0]).returncode == 0
+    result = rci_here("redistribute", "other", "labels", "--out", "x", cwd=demo[0])
     assert result.returncode == 2
     assert "these labels belong to another dataset" in result.stderr
