@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 
-# Compiled code is kept for the length of one test session only: tests must pass from a cold start.
-_CACHE = tempfile.TemporaryDirectory(prefix="rci-test-cache-")
-os.environ["RCI_CACHE"] = _CACHE.name
-os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE.name, "compiled")
+# Compiled code is kept for the length of one test session only: tests must pass from a cold start. All processes of a
+# session share it, those that run tests side by side too.
+if "RCI_TEST_SESSION" not in os.environ:
+    _CACHE = tempfile.TemporaryDirectory(prefix="rci-test-cache-")
+    os.environ["RCI_TEST_SESSION"] = os.environ["RCI_CACHE"] = _CACHE.name
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE.name, "compiled")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
 # Networks here are tiny and run for seconds: most of the time of the tests is compiling. Doing it less thoroughly, with
 # the older emitters and on one thread, takes less than half of it.
@@ -25,6 +27,11 @@ import pytest
 from rci.collection import collect
 from rci.data.types import Episodes, Labels, StepCosts
 from rci.labeling import label
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Of what another process is just writing; it is compiled once more then.
+    config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache entry")
 
 
 @pytest.fixture(scope="session")

@@ -137,9 +137,15 @@ def registries():
         registry.update(before)
 
 
+def fit_briefly(episodes, labels, seed=0, config=None, **more):
+    """fit_behaviour, but where a page leaves the length of its training to the default, it is short."""
+    return fit_behaviour(episodes, labels, seed, config or behaviour_model.Config(updates=100), **more)
+
+
 @every_page
 def test_python_blocks_run(page, registries, load_module, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rci.learning, "fit_behaviour", fit_briefly)
     namespace = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
     for block in blocks(page, "python", "py"):
