@@ -79,9 +79,6 @@ def export_data(
 
 def export_policy(policy: Path, out: Path, seed: int) -> Told:
     """Write a policy as an ONNX file."""
-    from rci.run.engine import prepare_process
-
-    prepare_process()  # before anything imports JAX
     from rci.learning import restore_policy
     from rci.learning.onnx import export_onnx
 

@@ -73,6 +73,10 @@ def serve(
 
     Example: rci serve runs/demo/episodes --labels runs/demo/answers --annotator ann --annotator bob
     """
+    if order == "uncertain":
+        from rci.run.engine import prepare_process
+
+        prepare_process()  # one core, before anything imports JAX
     from rci.run.serve import Request
     from rci.run.serve import serve as run_server
 

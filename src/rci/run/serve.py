@@ -114,9 +114,6 @@ def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], Non
                 f"cannot write {kept.parent}: {error.strerror or error}; set RCI_CACHE to a folder that can be written."
             ) from None
         say("Asking the redistributor how sure it is of each episode ...")
-        from rci.run.engine import prepare_process
-
-        prepare_process()  # one core, before anything imports JAX
         from rci.redistribution import uncertainty
 
         buffer = BytesIO()
