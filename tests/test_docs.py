@@ -634,6 +634,14 @@ def test_the_runtime_in_the_docs_is_the_committed_one():
         assert row["value"] < 1.0  # milliseconds
 
 
+def test_the_labeler_in_the_docs_is_the_committed_one():
+    rows = {row["name"]: row for row in committed("bench-serve.json")}
+    assert bench_table(list(rows.values())).strip() in (DOCS / "labelling.md").read_text()
+    assert rows["serve: first paint"]["value"] < 1.0
+    told = rows["serve: labels"]["config"]
+    assert (told["labels"], told["lost"], told["doubled"]) == (10_000, 0, 0)
+
+
 def test_the_shift_in_the_docs_is_the_committed_one():
     assert shift_table(committed("shift.json")) in (DOCS / "redistributors.md").read_text()
 
