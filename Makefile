@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-# Two processes, each with whole files of tests: what is compiled for the first test of a file serves the others.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# Two processes, each with whole files of tests: what is compiled for the first test of a file serves the others. They
+# take the files in the order of tests/conftest.py, the longest first.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test check format setup browser docs clean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 
 # Compiled code is kept for the length of one test session only: tests must pass from a cold start. All processes of a
 # session share it, those that run tests side by side too.
@@ -12,15 +13,17 @@ if "RCI_TEST_SESSION" not in os.environ:
     os.environ["RCI_TEST_SESSION"] = os.environ["RCI_CACHE"] = _CACHE.name
     os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(_CACHE.name, "compiled")
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
-# Networks here are tiny and run for seconds: most of the time of the tests is compiling. Doing it less thoroughly, with
-# the older emitters and on one thread, takes less than half of it.
+# Networks here are tiny and run for seconds, so most of the time of the tests is compiling. Done with the older
+# emitters, on one thread and, but for what is `optimised`, not thoroughly, it takes a third of the time.
 os.environ["XLA_FLAGS"] = (
     "--xla_llvm_disable_expensive_passes=true --xla_backend_optimization_level=1"
     " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 )
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_DEBUG_KEY_REUSE"] = "1"
 
+import jax
 import numpy as np
 import pytest
 
@@ -28,10 +31,32 @@ from rci.collection import collect
 from rci.data.types import Episodes, Labels, StepCosts
 from rci.labeling import label
 
+# The files that take longest, which begin first, so that no process is left with one of them at the end.
+LONGEST = [
+    "test_learners.py",
+    "test_pipeline.py",
+    "test_highway_parity.py",
+    "test_redistributors.py",
+    "test_docs.py",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+
 
 def pytest_configure(config: pytest.Config) -> None:
     # Of what another process is just writing; it is compiled once more then.
     config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache entry")
+
+
+@pytest.fixture(scope="module")
+def optimised() -> Iterator[None]:
+    """Code that runs faster and takes longer to compile, for the tests of a file that train for long."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")
