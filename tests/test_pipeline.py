@@ -14,7 +14,8 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.run.config import load_config
-from rci.run.engine import run_jobs
+from rci.run.dispatch import run_jobs
+from rci.run.engine import ATTEMPTS, LOCAL, Engine
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import alone_in, plan
 
@@ -105,7 +106,9 @@ def copy(finished, tmp_path):
 def test_only_what_depends_on_a_change_is_done_again(copy):
     done = {}
     run_jobs(
-        jobs_of(copy, "redistribute.epochs=3"), None, lambda job, _, seconds: done.update({job.name: seconds})
+        jobs_of(copy, "redistribute.epochs=3"),
+        LOCAL,
+        lambda job, _, seconds: done.update({job.name: seconds}),
     )
     assert done["collect"] is done["behaviour"] is done["costs-sparse-seed0"] is None
     assert done["learn-reward-only-inf-seed0"] is None
@@ -215,13 +218,13 @@ def test_another_seed_gives_other_bits(finished, interrupted):
 
 def test_more_workers_than_cores(tmp_path):
     with pytest.raises(RciError, match="1000 workers were asked for, but there are only"):
-        run_jobs([], 1000, lambda job, share, seconds: None)
+        run_jobs([], Engine(workers=1000), lambda job, share, seconds: None)
 
 
 def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):
     config = load_config("point", "quick", None, [*TINY, "learn.learning_rate=1e30"])
     with pytest.raises(RciError, match=r"learn-reward-only-inf-seed\d: training diverged"):
-        run_jobs(plan(config, tmp_path), 2, lambda job, share, seconds: None)
+        run_jobs(plan(config, tmp_path), Engine(workers=2), lambda job, share, seconds: None)
     assert (tmp_path / "labels" / "manifest.json").is_file()
     assert not list((tmp_path / "policies").glob("*")) or not (tmp_path / "policies").exists()
 
@@ -229,15 +232,16 @@ def test_a_failing_job_says_which_and_keeps_the_rest(tmp_path):
 def test_all_safe_data_is_refused_with_a_reason(tmp_path):
     config = load_config("point", "quick", None, [*TINY, "collect.episodes=3", "collect.recipe=random"])
     with pytest.raises(RciError, match="costs-rci-seed0: (none of the 3|.*at least 3 stopped and 3 safe)"):
-        run_jobs(plan(config, tmp_path), 1, lambda job, share, seconds: None)
+        run_jobs(plan(config, tmp_path), Engine(workers=1), lambda job, share, seconds: None)
 
 
-def test_a_dead_worker_is_noticed(tmp_path):
+@pytest.mark.parametrize("deaths", [1, 3])
+def test_a_dead_worker_is_replaced_and_its_job_tried_again_but_not_for_ever(tmp_path, deaths):
     """A worker that the system kills, for want of memory for instance."""
     job = Job(
         "collect",
         "collect",
-        {"task_name": "point", "episodes": 200_000, "recipe": "mixed"},
+        {"task_name": "point", "episodes": 100_000, "recipe": "mixed"},
         0,
         {},
         tmp_path / "e",
@@ -245,12 +249,17 @@ def test_a_dead_worker_is_noticed(tmp_path):
     killed = []
 
     def kill_the_worker(job, share, seconds):
-        if not killed and share > 0:
+        if len(killed) < deaths and 0 < share < 1:
             children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
             workers = [c for c in children if "spawn_main" in Path(f"/proc/{c}/cmdline").read_text()]
             killed.append(workers)
             os.kill(int(workers[-1]), signal.SIGKILL)
 
-    with pytest.raises(RciError, match="the worker that ran 'collect' died"):
-        run_jobs([job], 1, kill_the_worker)
-    assert not (tmp_path / "e").exists()
+    if deaths < ATTEMPTS:
+        run_jobs([job], Engine(workers=1), kill_the_worker)
+        assert job.is_current()
+    else:
+        with pytest.raises(RciError, match=r"collect: the worker that ran it died \(exit code -9\)"):
+            run_jobs([job], Engine(workers=1), kill_the_worker)
+        assert not (tmp_path / "e").exists()
+    assert len(killed) == deaths

@@ -9,7 +9,7 @@ import pytest
 
 import rci as package
 from rci.data.errors import RciError
-from rci.run import cli, engine
+from rci.run import cli, cores
 from rci.run.config import load_config
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import check_config, plan
@@ -149,7 +149,7 @@ def test_a_mistake_with_demonstrators_is_one_sentence_and_exit_code_2(
     demo, arguments, message, monkeypatch, capsys
 ):
     """In this process, so that it is fast."""
-    monkeypatch.setattr(engine, "prepare_process", lambda core=None: None)
+    monkeypatch.setattr(cores, "prepare_process", lambda core=None: None)
     monkeypatch.setattr(sys, "argv", ["rci", *arguments])
     monkeypatch.chdir(demo)
     with pytest.raises(SystemExit) as end:

@@ -60,7 +60,7 @@ def test_learners_are_measured_against_the_matrix_product(monkeypatch):
 
 def test_the_command_prints_json(monkeypatch):
     monkeypatch.setattr(measured, "bench_learn", lambda seconds, cores: iter([{"name": "x", "cores": cores}]))
-    monkeypatch.setattr("rci.run.engine.prepare_process", lambda: None)
+    monkeypatch.setattr("rci.run.cores.prepare_process", lambda: None)
     result = CliRunner().invoke(app, ["bench", "learn", "--json"])
     assert json.loads(result.stdout) == [{"name": "x", "cores": len(os.sched_getaffinity(0))}]
     assert CliRunner().invoke(app, ["bench", "learn", "--seconds", "0"]).exit_code == 2

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from rci.run import cli, engine
+from rci.run import cli, cores
 
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
 
@@ -20,7 +20,7 @@ def rci(*arguments, cwd=None):
 @pytest.fixture
 def rci_here(monkeypatch, capsys):
     """The same in this process, for commands that are over at once: starting a process takes most of their time."""
-    monkeypatch.setattr(engine, "prepare_process", lambda core=None: None)
+    monkeypatch.setattr(cores, "prepare_process", lambda core=None: None)
 
     def run(*arguments, cwd):
         monkeypatch.chdir(cwd)

@@ -17,7 +17,7 @@ from rci.data.types import Labels, StepCosts
 from rci.evaluation.localisation import describe_columns
 from rci.labeling import label
 from rci.redistribution import REDISTRIBUTORS, redistribute, transfer
-from rci.run import cli, engine
+from rci.run import cli, cores
 from rci.run.comparison import (
     MEANINGS,
     Variant,
@@ -29,6 +29,7 @@ from rci.run.comparison import (
     run_comparison,
     split_outside,
 )
+from rci.run.engine import Engine
 
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
 TINY = "rudder:epochs=1:hidden=4"
@@ -146,7 +147,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
 def test_a_mistake_is_one_sentence(logged, arguments, message, tmp_path, capsys, monkeypatch):
     """In this process, so that it is fast; that nothing is written shows that it was found in time."""
-    monkeypatch.setattr(engine, "prepare_process", lambda core=None: None)
+    monkeypatch.setattr(cores, "prepare_process", lambda core=None: None)
     monkeypatch.setattr(
         sys, "argv", ["rci", "redistribute", "episodes", "labels", "--out", str(tmp_path / "x"), *arguments]
     )
@@ -162,7 +163,7 @@ def test_a_mistake_is_one_sentence(logged, arguments, message, tmp_path, capsys,
 
 def compare(logged, out, compare="uniform", labels="labels", episodes="episodes"):
     paths = {"episodes": logged / episodes, "labels": logged / labels}
-    return run_comparison(paths, compare, out, 1, 0, 1, lambda job, share, seconds: None)
+    return run_comparison(paths, compare, out, 1, 0, Engine(workers=1), lambda job, share, seconds: None)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +310,7 @@ def test_labels_with_channels_and_no_oracle(tmp_path):
 
 
 ONE_PROCESS = """
-from rci.run.engine import prepare_process
+from rci.run.cores import prepare_process
 prepare_process()
 from rci.data import store
 from rci.redistribution import redistribute, transfer

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from rci.data.errors import RciError
 from rci.run.cli import app
+from rci.run.engine import Engine
 from rci.run.paper.cells import Places, cells
 from rci.run.paper.command import plan_paper, run_paper
 from rci.run.paper.experiments import EXPERIMENTS
@@ -43,7 +44,7 @@ def test_the_plan_counts_rows_that_are_there(tmp_path: Path) -> None:
     [
         (["--only", "hihgway"], "Did you mean 'highway'"),
         (["--preset", "ful"], "full"),
-        (["--engine", "ray"], "local"),
+        (["--engine", "slurm"], "local, ray"),
         (["--rows", "."], "it is a folder"),
     ],
 )
@@ -70,7 +71,7 @@ def test_everything_that_is_there_already_is_only_written_down(tmp_path: Path) -
         for cell in own
     ]
     (tmp_path / "paper.json").write_text(json.dumps(rows))
-    page, found = run_paper(["composition"], "smoke", "local", tmp_path, None, 1)
+    page, found = run_paper(["composition"], "smoke", Engine(workers=1), tmp_path, None)
     assert page == tmp_path / "report" / "index.html"
     assert len(found) == len(own)
     for ending in ("pdf", "svg", "png"):

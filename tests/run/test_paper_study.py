@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rci.data.errors import RciError
+from rci.run.engine import Engine
 from rci.run.paper.board import Board
 from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, learn_settings, plan
 from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment, Logs
@@ -265,9 +266,9 @@ def quiet(*told) -> None:
 
 RUN = """
 from pathlib import Path
-from tests.run.test_paper_study import SMALL, TINY, quiet, run_study
+from tests.run.test_paper_study import SMALL, TINY, Engine, quiet, run_study
 if __name__ == "__main__":
-    run_study([SMALL], TINY, Path("{out}"), Path("{rows}"), 1, quiet)
+    run_study([SMALL], TINY, Path("{out}"), Path("{rows}"), Engine(workers=1), quiet)
 """
 
 
@@ -290,7 +291,7 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
     child.wait()
     assert len(read_study(rows)) == 1
     told: list[tuple] = []
-    found = run_study([SMALL], TINY, out, rows, 1, quiet, lambda *word: told.append(word))
+    found = run_study([SMALL], TINY, out, rows, Engine(workers=1), quiet, lambda *word: told.append(word))
     assert [(r["method"], r["updates"]) for r in found] == [("sparse", 10), ("sparse", 20)]
     assert [word[:2] for word in told] == [(1, 2), (2, 2)]
     assert told[-1] == (2, 2, 0.0)
@@ -299,7 +300,7 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
     rows.write_text(json.dumps([r for r in read_study(rows) if r["updates"] == 10]))
     shutil.rmtree(out)
     both = [SMALL, replace(SMALL, name="other", lengths=(1.0,))]
-    again = run_study(both, TINY, tmp_path / "elsewhere", rows, 1, quiet)
+    again = run_study(both, TINY, tmp_path / "elsewhere", rows, Engine(workers=1), quiet)
     assert without_time([r for r in again if r["experiment"] == "small"]) == without_time(found)
     assert len(again) == 3
     assert len(list((tmp_path / "elsewhere").rglob("policies/*/manifest.json"))) == 1

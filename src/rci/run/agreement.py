@@ -30,7 +30,9 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.run.command import run_command
 from rci.run.config import RunConfig, load_config, parse_flags
-from rci.run.engine import prepare_process, run_jobs
+from rci.run.cores import prepare_process
+from rci.run.dispatch import run_jobs
+from rci.run.engine import Engine
 from rci.run.jobs import Job, input_hash
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
@@ -262,7 +264,7 @@ def study(
     prepare_folder(out)
     wanted = candidates(BUDGETS, seeds)
     with alone_in(out), show_progress() as report:
-        run_jobs(plan_study(config, wanted, selection, evaluation, out), workers, report)
+        run_jobs(plan_study(config, wanted, selection, evaluation, out), Engine(workers=workers), report)
         prepare_process()  # judgements come from one core, as everything does
         rows = judge_all(wanted, out, judging, report)
     summary = summarise(rows)

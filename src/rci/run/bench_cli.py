@@ -59,7 +59,7 @@ def bench_redistributors(
 
     Example: rci bench redistribute --json
     """
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
     from rci.run.progress import count
 
     prepare_process()  # one core, before anything imports JAX
@@ -79,7 +79,7 @@ def bench_learners(
 
     Example: rci bench learn --json
     """
-    from rci.run.engine import available_cores, prepare_process
+    from rci.run.cores import available_cores, prepare_process
     from rci.run.progress import count
 
     cores = len(available_cores())
@@ -125,7 +125,7 @@ def bench_without_jax(
 
     Example: rci bench runtime --json
     """
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
 
     prepare_process()  # one core, before anything imports JAX
     from rci.learning import LEARNERS

@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +14,22 @@ import typer
 from rci import __version__
 from rci.data.errors import RciError
 from rci.run.bench_cli import bench
-from rci.run.command import MAX_SEED, AsJson, Out, Seed, print_json, run_command
+from rci.run.command import (
+    Address,
+    AsJson,
+    EngineName,
+    Out,
+    Seed,
+    Settings,
+    Store,
+    Workers,
+    print_json,
+    run_command,
+)
 from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
+from rci.run.redistribute_cli import redistribute
+from rci.run.running import run_here, show
 
 INTERRUPTED = 130
 
@@ -36,10 +48,7 @@ app.command()(serve)
 app.command(name="import")(import_dataset)
 app.command()(export)
 app.command()(monitor)
-
-Settings = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
-]
+app.command()(redistribute)
 
 
 @app.callback(invoke_without_command=True)
@@ -62,7 +71,10 @@ def run(
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings, over the preset.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Same seed, same result, bit for bit.")] = None,
     settings: Settings = [],  # noqa: B006 (typer copies it)
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
+    workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    store: Store = None,
     as_json: AsJson = False,
 ) -> None:
     """The whole pipeline: collect, label, redistribute, learn, evaluate, report.
@@ -72,16 +84,18 @@ def run(
     Example: rci run point --preset quick --set compare.budgets=[0.05,0.2]
     """
     from rci.run.config import load_config
+    from rci.run.engine import Engine
     from rci.run.pipeline import run_pipeline
     from rci.run.progress import show_progress
     from rci.tasks import get
 
     get(task)
+    where = Engine(engine, workers, address, store)
     folder = out or Path("runs") / f"{task}-{preset}"
     chosen = load_config(task, preset, config, settings, seed)
     command = shlex.join(["rci", *sys.argv[1:]])
     with show_progress() as report:
-        page = run_pipeline(chosen, folder, workers, report, command)
+        page = run_pipeline(chosen, folder, where, report, command)
     if as_json:
         print_json({"report": str(page), "results": json.loads((folder / "results.json").read_text())})
     else:
@@ -92,7 +106,6 @@ def run(
 def paper(
     only: Annotated[list[str], typer.Option(help="Only this experiment; may be repeated.")] = [],  # noqa: B006
     preset: Annotated[str, typer.Option(help="full: overnight on two cores; smoke: ten minutes.")] = "smoke",
-    engine: Annotated[str, typer.Option(help="Where jobs run: local processes.")] = "local",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the study [runs/paper-PRESET].")
     ] = None,
@@ -100,7 +113,10 @@ def paper(
         Path | None,
         typer.Option(help="File of rows to go on from [full: results/paper.json, smoke: OUT/paper.json]."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
+    workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    store: Store = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only list the experiments and what is left of them.")
     ] = False,
@@ -113,6 +129,7 @@ def paper(
 
     Example: rci paper --preset smoke --only highway --only composition
     """
+    from rci.run.engine import Engine
     from rci.run.paper.command import plan_paper, run_paper
 
     folder = out or Path("runs") / f"paper-{preset}"
@@ -121,7 +138,7 @@ def paper(
         print_json(lines) if as_json else typer.echo(table)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
-    page, found = run_paper(only, preset, engine, folder, rows, workers, command)
+    page, found = run_paper(only, preset, Engine(engine, workers, address, store), folder, rows, command)
     if as_json:
         print_json({"page": str(page), "rows": found})
     else:
@@ -148,7 +165,7 @@ def collect(
     Example: rci collect point --recipe ppo --set total_steps=200000 --out runs/demo/episodes
     """
     from rci.run.config import stage_flags
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
     from rci.run.jobs import Job
 
     prepare_process()  # before anything imports JAX
@@ -173,7 +190,7 @@ def collect(
 
         build(Config, options, "ppo")
         jobs.insert(0, Job("demonstrators", "demonstrators", {"task_name": task, **options}, seed, {}, place))
-    _run(jobs, as_json)
+    run_here(jobs, as_json)
 
 
 @app.command()
@@ -210,152 +227,7 @@ def label(
     if stops is not None:
         recorded = manifest["arrays"]["lengths"]["shape"][0]
         settings = {"stops": read_stops(stops, recorded), "noise": noise}
-    _run([Job("label", "label", settings, seed, {"episodes": episodes}, out)], as_json)
-
-
-@app.command()
-def redistribute(
-    episodes: Annotated[Path, typer.Argument(help="Recorded episodes.")],
-    labels: Annotated[Path, typer.Argument(help="Their labels.")],
-    out: Out,
-    method: Annotated[str | None, typer.Option(help="Which redistributor [rudder].")] = None,
-    settings: Settings = [],  # noqa: B006
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", metavar="COSTS", help="Fit nothing: use the models fitted for these step costs."
-        ),
-    ] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option(metavar="VARIANTS", help="Redistributors to compare, METHOD[:KEY=VALUE]..., or all."),
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Seeds of every variant, with --compare [1].")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes, with --compare or members [one per core].")
-    ] = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Turn one bit per episode into a cost per step that sums exactly to it.
-
-    The members of an ensemble (--set members=5) are fitted side by side, in OUT-members, and joined. With --compare,
-    OUT is a folder with a table, a page and the step costs of every variant; variants are separated by commas.
-
-    Example: rci redistribute runs/demo/episodes runs/demo/labels --set loss=prefix --out runs/demo/costs
-
-    Example: rci redistribute runs/demo/episodes runs/demo/labels --compare rudder,rudder:loss=prefix,uniform
-    --seeds 3 --out runs/demo/comparison
-    """
-    inputs = {"episodes": episodes, "labels": labels}
-    given = {"--from": source, "--compare": compare, "--method": method, "--set": settings or None}
-    for one, other, why in (
-        ("--compare", "--method", "name every method in --compare"),
-        ("--compare", "--set", "settings belong to the variants, as in rudder:loss=prefix"),
-        ("--compare", "--from", "a comparison fits its own models"),
-        ("--from", "--method", "the method is that of the fitted models"),
-    ):
-        if given[one] is not None and given[other] is not None:
-            raise RciError(f"{one} and {other} cannot be given together: {why}.")
-    if compare is None and seeds is not None:
-        raise RciError("--seeds is the number of seeds of a comparison; without --compare there is --seed.")
-    if compare is not None:
-        _compare(inputs, compare, out, seeds or 1, seed, workers, as_json)
-    elif source is not None:
-        _transfer({**inputs, "costs": source}, settings, out, seed, workers, as_json)
-    else:
-        _redistribute(inputs, method or "rudder", settings, out, seed, workers, as_json)
-
-
-def _redistribute(
-    inputs: dict[str, Path],
-    method: str,
-    settings: list[str],
-    out: Path,
-    seed: int,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    """One set of step costs: in this process, or, if it is an ensemble, its members in workers."""
-    from rci.data.store import check_place
-    from rci.run.config import stage_flags
-    from rci.run.engine import prepare_process, run_jobs
-    from rci.run.jobs import Job
-    from rci.run.members import plan_members
-    from rci.run.progress import show_progress
-
-    options = stage_flags(settings)
-    members = options.get("members")
-    if isinstance(members, int) and members > 1:
-        jobs = plan_members(method, options, seed, inputs, out)
-        check_place(out)  # before members are fitted for nothing
-        with show_progress() as report:
-            run_jobs(jobs, workers, report)
-        _describe(out, as_json)
-        return
-    _refuse_workers(workers)
-    prepare_process()  # before anything imports JAX
-    from rci.redistribution import parse_options
-
-    parse_options(method, options)
-    _run([Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out)], as_json)
-
-
-def _transfer(
-    inputs: dict[str, Path], settings: list[str], out: Path, seed: int, workers: int | None, as_json: bool
-) -> None:
-    """Step costs by the models that were fitted for others."""
-    from rci.data.errors import unknown_name
-    from rci.run.config import stage_flags
-    from rci.run.jobs import Job
-
-    options = stage_flags(settings)
-    for name in options:
-        if name != "pessimism":
-            raise unknown_name("setting of --from", name, ["pessimism"])
-    if seed:
-        raise RciError("--seed has no effect with --from: nothing is fitted.")
-    _refuse_workers(workers)
-    _run([Job("transfer", "transfer", options, 0, inputs, out)], as_json)
-
-
-def _compare(
-    inputs: dict[str, Path],
-    compare: str,
-    out: Path,
-    seeds: int,
-    seed: int,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    """Several redistributors in workers; their table and the path of their page."""
-    import shutil
-
-    from rci.run.comparison import run_comparison
-    from rci.run.progress import show_progress
-
-    if seed + seeds - 1 > MAX_SEED:
-        raise RciError(f"the last of {seeds} seeds from {seed} on is above {MAX_SEED}.")
-    command = shlex.join(["rci", *sys.argv[1:]])
-    with show_progress() as report:
-        page, rows, results = run_comparison(inputs, compare, out, seeds, seed, workers, report, command)
-    if as_json:
-        print_json(rows)
-        return
-    from rci.reporting.comparison import text_table
-
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    typer.echo(text_table(results, width))
-    typer.echo(page)
-
-
-def _refuse_workers(workers: int | None) -> None:
-    if workers is not None:
-        raise RciError(
-            "--workers is for --compare and for ensembles (--set members=5); one fit takes one core."
-        )
+    run_here([Job("label", "label", settings, seed, {"episodes": episodes}, out)], as_json)
 
 
 @app.command()
@@ -384,7 +256,7 @@ def learn(
     Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
     """
     from rci.run.config import stage_flags
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
     from rci.run.jobs import Job
 
     prepare_process()  # before anything imports JAX
@@ -413,7 +285,7 @@ def learn(
     inputs = {**logged, "costs": costs, **({"behaviour": model} if proposes else {})}
     fit = Job("behaviour", "behaviour", model_options, 0, logged, model)
     train = Job("learn", "learn", {"method": method, **options, "budget": budget}, seed, inputs, out)
-    _run([fit, train] if proposes and behaviour is None else [train], as_json)
+    run_here([fit, train] if proposes and behaviour is None else [train], as_json)
 
 
 @app.command()
@@ -445,7 +317,7 @@ def select(
     --budget 0.1
     """
     from rci.run.config import stage_flags
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
 
     prepare_process()  # before anything imports JAX
     from rci.run.select import select_policies, selection_table
@@ -477,7 +349,7 @@ def evaluate(
 
     get(task)
     settings = {"task": task, "episodes": episodes}
-    _run([Job("evaluate", "evaluate", settings, seed, {"policy": policy}, out)], as_json)
+    run_here([Job("evaluate", "evaluate", settings, seed, {"policy": policy}, out)], as_json)
 
 
 @app.command()
@@ -511,40 +383,7 @@ def inspect(
 
     Example: rci inspect runs/point-quick/episodes
     """
-    _describe(path, as_json, verify=True)
-
-
-def _run(jobs: list[Any], as_json: bool) -> None:
-    """Run jobs in this process, on one core like every worker, so that the result is the same."""
-    from rci.run.engine import prepare_process
-    from rci.run.jobs import run_job
-    from rci.run.progress import show_progress
-
-    prepare_process()
-    with show_progress() as report:
-        for job in jobs:
-            if job.is_current():
-                report(job, 1.0, None)
-                continue
-            started = time.monotonic()
-            report(job, 0.0, 0.0)
-            run_job(job, partial(_pass_on, report, job))
-            report(job, 1.0, time.monotonic() - started)
-    _describe(jobs[-1].output, as_json)
-
-
-def _pass_on(report: Any, job: Any, share: float) -> None:
-    report(job, min(share, 0.999), 0.0)
-
-
-def _describe(path: Path, as_json: bool, verify: bool = False) -> None:
-    from rci.run.describe import describe, describe_lines
-
-    description = describe(path, verify)
-    if as_json:
-        print_json(description)
-    else:
-        typer.echo("\n".join(describe_lines(path, description)))
+    show(path, as_json, verify=True)
 
 
 def main() -> None:

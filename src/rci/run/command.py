@@ -15,6 +15,20 @@ MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Workers at once [one per core].")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="Where work is done: local processes, or ray, a cluster.")
+]
+Address = Annotated[
+    str | None, typer.Option(help="A running Ray cluster: HOST:PORT or auto [one for this run].")
+]
+Store = Annotated[
+    str | None,
+    typer.Option(help="Folder or fsspec address (s3://...) that keeps results for other runs and machines."),
+]
 
 
 def print_json(value: Any) -> None:

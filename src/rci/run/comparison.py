@@ -17,7 +17,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Oracle, StepCosts, kept_rows
 from rci.run.config import parse_flags
-from rci.run.engine import Report
+from rci.run.engine import Engine, Report
 from rci.run.jobs import Job, oracle_of
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed, write_json
 
@@ -123,7 +123,7 @@ def run_comparison(
     out: Path,
     seeds: int,
     seed: int,
-    workers: int | None,
+    engine: Engine,
     report: Report,
     command: str = "",
 ) -> tuple[Path, list[Row], list[VariantResult]]:
@@ -145,7 +145,7 @@ def run_comparison(
     with alone_in(out):
         jobs = plan(variants, seeds, seed, logged, out)
         timings = read_timings(out)
-        run_timed(jobs, out, workers, report, timings)
+        run_timed(jobs, out, engine, report, timings)
         # The page is no artefact: it is cheap, and written anew each time.
         page = Job("comparison", "report", {}, seed, {}, out)
         report(page, 0.0, 0.0)

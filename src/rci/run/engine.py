@@ -1,170 +1,215 @@
-"""Run jobs that depend on each other in worker processes, one per core and pinned to it.
+"""Run tasks that depend on each other: the same order and the same care wherever the work is done.
 
-On a CPU, pinned single-thread processes beat threads; and since every job runs on one thread wherever it runs,
-its result does not depend on how many workers there are.
+An engine only knows how to start work and what became of it. Everything else is here: what is ready, what is done
+already, what is tried again because its worker was lost, what cannot be done because something before it failed.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import os
-import signal
-import time
-import traceback
+import heapq
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
-from rci.data.cache import cache_folder
-from rci.data.errors import RciError
-from rci.run.jobs import Job, run_job
+from rci.data.errors import RciError, unknown_name
+from rci.data.store import write_file
 
-# report(job, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
-Report = Callable[[Job, float, float | None], None]
-
-
-def run_jobs(jobs: Sequence[Job], workers: int | None, report: Report) -> None:
-    """Run every job whose output is not current, each after the jobs it needs.
-
-    A job that fails stops the run: what is finished stays, what is half-written never appears.
-    """
-    cores = available_cores()
-    if workers is not None and workers > len(cores):
-        raise RciError(
-            f"{workers} workers were asked for, but there are only {len(cores)} cores to pin them to."
-        )
-    pool = _Pool(cores[: workers or len(cores)])
-    place = {job.name: i for i, job in enumerate(jobs)}
-    waiting, queue = list(jobs), list[Job]()
-    finished: set[str] = set()
-    try:
-        while waiting or queue or pool.busy:
-            # A job's inputs are final once the jobs it needs are done, so each is checked for changes just once.
-            ready = [job for job in waiting if set(job.needs) <= finished]
-            for job in ready:
-                waiting.remove(job)
-                if job.is_current():
-                    report(job, 1.0, None)
-                    finished.add(job.name)
-                else:
-                    queue.append(job)
-            if waiting and not (ready or queue or pool.busy):
-                missing = sorted({name for job in waiting for name in job.needs} - set(place))
-                raise RuntimeError(
-                    f"{waiting[0].name!r} waits for jobs that nobody planned: {', '.join(missing)}"
-                )
-            queue.sort(key=lambda job: place[job.name])
-            while queue and pool.start(queue[0]):
-                report(queue.pop(0), 0.0, 0.0)
-            for job, share, seconds in pool.news():
-                report(job, share, seconds)
-                if share == 1.0:
-                    finished.add(job.name)
-    finally:
-        pool.close()
+Progress = Callable[[float], None]
+ENGINES = ("local", "ray")
+ATTEMPTS = 3  # of a task whose worker is lost under it: then it is the task that kills workers
 
 
-class _Pool:
-    """Worker processes, started when there is work for them."""
+class Work(Protocol):
+    """What is sent to a worker: plain data with one method."""
 
-    def __init__(self, cores: Sequence[int]) -> None:
-        self.free_cores = list(cores)
-        self.idle: list[_Worker] = []
-        self.busy: dict[Any, _Worker] = {}  # by connection
+    def run(self, progress: Progress) -> None:
+        """Do it. To do it again, or at the same time elsewhere, must do no harm."""
 
-    def start(self, job: Job) -> bool:
-        """Give the job to an idle worker, or to a new one while there are cores left."""
-        if not self.idle and self.free_cores:
-            self.idle.append(_Worker(self.free_cores.pop(0)))
-        if not self.idle:
-            return False
-        worker = self.idle.pop()
-        worker.begin(job)
-        self.busy[worker.connection] = worker
-        return True
 
-    def news(self) -> list[tuple[Job, float, float]]:
-        """Wait for word from the workers. A failed job or a dead worker is an error."""
-        heard = []
-        for connection in wait(list(self.busy)) if self.busy else ():
-            worker = self.busy[connection]
-            job, started = worker.job, worker.started
-            try:
-                share, trouble = worker.connection.recv()
-            except EOFError:
-                worker.process.join()
-                raise RciError(
-                    f"the worker that ran {job.name!r} died (exit code {worker.process.exitcode}); what was finished "
-                    "is kept, run the same command again to continue."
-                ) from None
-            if trouble is not None:
-                error, message = trouble
-                raise error(f"{job.name}: {message}")
-            if share == 1.0:
-                self.idle.append(self.busy.pop(connection))
-            heard.append((job, share, time.monotonic() - started))
-        return heard
+class Task(Protocol):
+    """A piece of work that knows whether it is done."""
+
+    @property
+    def name(self) -> str:
+        """Unique among the tasks of a run."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the tasks that come before it."""
+
+    def outstanding(self) -> Work | None:
+        """What is left to do, None if nothing; asked once, when all that it needs is done."""
+
+    def land(self) -> None:
+        """Called here, where the run was begun, once the work is done."""
+
+
+# report(task, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
+Report = Callable[[Task, float, float | None], None]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where work is done. store: a folder or an fsspec address where results are kept for other runs and machines."""
+
+    kind: str = "local"
+    workers: int | None = None  # at once; None = as many as there are cores
+    address: str | None = None  # of a Ray cluster; None = one of this machine, for as long as the run lasts
+    store: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ENGINES:
+            raise unknown_name("engine", self.kind, ENGINES)
+        if self.address is not None and self.kind != "ray":
+            raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
+        if self.workers is not None and self.workers < 1:
+            raise RciError(f"at least one worker is needed, not {self.workers}.")
+
+
+LOCAL = Engine()
+
+
+@dataclass(frozen=True)
+class News:
+    """Word of a task: a share of it is done, or all (1.0), or it failed, or its worker was lost."""
+
+    task: Task
+    share: float
+    seconds: float
+    error: str = ""  # why it failed, in one sentence
+    log: str = ""  # what the worker had to say of it
+    lost: bool = False
+
+
+class Pool(Protocol):
+    """The workers of an engine."""
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are being done."""
+
+    def has_room(self) -> bool:
+        """Whether another task can be started."""
+
+    def start(self, task: Task, work: Work) -> None:
+        """Give work to a worker."""
+
+    def news(self) -> list[News]:
+        """Wait for word of the tasks that were started."""
 
     def close(self) -> None:
-        """End all workers at once; an unfinished job leaves only temporary folders, removed by the next writer."""
-        for worker in [*self.idle, *self.busy.values()]:
-            worker.process.terminate()
-        for worker in [*self.idle, *self.busy.values()]:
-            worker.process.join()
+        """End all workers at once; unfinished work leaves only temporary files, removed by the next writer."""
 
 
-class _Worker:
-    """One process on one core."""
+def run_tasks(tasks: Sequence[Task], engine: Engine, report: Report, logs: Path | None = None) -> None:
+    """Do every task that is not done, each after those it needs, in the order given as far as possible.
 
-    def __init__(self, core: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(core, theirs), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.job: Any = None
-        self.started = 0.0
-
-    def begin(self, job: Job) -> None:
-        self.job, self.started = job, time.monotonic()
-        self.connection.send(job)
-
-
-def _serve(core: int, connection: Connection) -> None:
-    """A worker's life: take a job, send its progress, say how it ended; end when the parent does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
-    prepare_process(core)
-    with contextlib.suppress(EOFError, BrokenPipeError):
-        while True:
-            job = connection.recv()
-            try:
-                run_job(job, lambda share: connection.send((min(share, 0.999), None)))
-                connection.send((1.0, None))
-            except RciError as error:
-                connection.send((0.0, (RciError, str(error))))
-            except (EOFError, BrokenPipeError):
-                raise
-            except Exception:
-                connection.send((0.0, (RuntimeError, traceback.format_exc())))
-
-
-def prepare_process(core: int | None = None) -> None:
-    """Pin this process to one core, before JAX counts them, and let compiled code survive the process.
-
-    Where the system cannot pin (anything but Linux), jobs run all the same, on as many threads as XLA likes.
+    A task that fails does not stop the others, but for those that need it; at the end all failures are told. What is
+    finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks.
     """
-    if hasattr(os, "sched_setaffinity"):
-        cores = available_cores()
-        os.sched_setaffinity(0, {cores[os.getpid() % len(cores)] if core is None else core})
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    schedule = _Schedule(tasks)
+    failures = dict[str, str]()
+    lost = defaultdict[str, int](int)
+    pool = open_pool(engine)
+    try:
+        while schedule.ready or pool.busy:
+            while schedule.ready and pool.has_room():
+                task = schedule.next()
+                work = task.outstanding()
+                if work is None:
+                    report(task, 1.0, None)
+                    schedule.done(task)
+                else:
+                    report(task, 0.0, 0.0)
+                    pool.start(task, work)
+            for news in pool.news() if pool.busy else ():
+                name = news.task.name
+                if news.lost:
+                    lost[name] += 1
+                if news.lost and lost[name] < ATTEMPTS:
+                    schedule.again(news.task)
+                elif news.error:
+                    failures[name] = _failure(news, logs)
+                elif news.share < 1.0:
+                    report(news.task, news.share, news.seconds)
+                else:
+                    news.task.land()
+                    if logs is not None:
+                        _log_of(name, logs).unlink(missing_ok=True)  # of an earlier run
+                    report(news.task, 1.0, news.seconds)
+                    schedule.done(news.task)
+    finally:
+        pool.close()
+    if failures:
+        raise RciError(_told(failures, schedule.left - len(failures)))
 
 
-def available_cores() -> list[int]:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+def open_pool(engine: Engine) -> Pool:
+    """The workers of an engine; none is started yet."""
+    if engine.kind == "ray":
+        from rci.run.ray_engine import RayPool
+
+        return RayPool(engine)
+    from rci.run.local_engine import LocalPool
+
+    return LocalPool(engine.workers)
+
+
+class _Schedule:
+    """Which tasks can be done now: those that need nothing that is not done, first come, first served."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.tasks = list(tasks)
+        self.place = {task.name: i for i, task in enumerate(tasks)}
+        self.missing = {task.name: set(task.needs) for task in tasks}
+        self.left = len(self.tasks)
+        unplanned = {name for needs in self.missing.values() for name in needs} - set(self.place)
+        if unplanned:
+            raise RuntimeError(
+                f"somebody waits for tasks that nobody planned: {', '.join(sorted(unplanned))}"
+            )
+        if len(self.place) < len(self.tasks):
+            raise RuntimeError("two tasks have the same name")
+        self.needed_by = defaultdict[str, list[str]](list)
+        for task in tasks:
+            for name in task.needs:
+                self.needed_by[name].append(task.name)
+        self.ready = [i for i, task in enumerate(tasks) if not task.needs]  # sorted, so it is a heap
+
+    def next(self) -> Task:
+        return self.tasks[heapq.heappop(self.ready)]
+
+    def again(self, task: Task) -> None:
+        heapq.heappush(self.ready, self.place[task.name])
+
+    def done(self, task: Task) -> None:
+        self.left -= 1
+        for name in self.needed_by[task.name]:
+            self.missing[name].discard(task.name)
+            if not self.missing[name]:
+                heapq.heappush(self.ready, self.place[name])
+
+
+def _failure(news: News, logs: Path | None) -> str:
+    """Keep the log of a failed task; the sentence that tells of it."""
+    if logs is None or not news.log:
+        return "\n".join(part for part in (news.error, news.log) if part)
+    path = _log_of(news.task.name, logs)
+    logs.mkdir(parents=True, exist_ok=True)
+    write_file(path, news.log.encode())
+    return f"{news.error} (log: {path})"
+
+
+def _log_of(name: str, logs: Path) -> Path:
+    return logs / f"{name.replace('/', '_')}.log"
+
+
+def _told(failures: dict[str, str], waiting: int) -> str:
+    told = [f"{name}: {why}" for name, why in failures.items()]
+    if waiting:
+        told.append(f"{waiting} tasks that need what failed were not run.")
+    if len(failures) > 1:
+        told.insert(0, f"{len(failures)} tasks failed; the others are done and kept.")
+    return "\n".join(told)

@@ -94,7 +94,7 @@ def monitor(
 
     Example: rci monitor runs/demo/costs runs/held-out/episodes runs/held-out/labels --out runs/demo/monitor
     """
-    from rci.run.engine import prepare_process
+    from rci.run.cores import prepare_process
 
     prepare_process()  # before anything imports JAX
     from rci.run.exchange import write_monitor

@@ -20,8 +20,7 @@ from rci.data.errors import RciError
 from rci.data.options import build
 from rci.data.record import Record
 from rci.data.store import Provenance
-
-Progress = Callable[[float], None]
+from rci.run.engine import Progress
 
 # What results depend on besides settings and inputs: this code. Pages and the command line are not part of it.
 CODE = (
@@ -59,6 +58,17 @@ class Job:
         text = json.dumps([self.stage, self.settings, self.seed, made_by, parents], sort_keys=True)
         key = hashlib.sha256(text.encode()).hexdigest()
         return Provenance(self.settings, self.seed, parents, key)
+
+    def outstanding(self) -> Job | None:
+        """Itself, unless its output is there already."""
+        return None if self.is_current() else self
+
+    def run(self, progress: Progress) -> None:
+        """Do the work in this process."""
+        run_job(self, progress)
+
+    def land(self) -> None:
+        """The output is where it belongs."""
 
     def is_current(self) -> bool:
         """Whether the output is there and made from just these inputs."""

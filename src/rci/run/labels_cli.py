@@ -74,7 +74,7 @@ def serve(
     Example: rci serve runs/demo/episodes --labels runs/demo/answers --annotator ann --annotator bob
     """
     if order == "uncertain":
-        from rci.run.engine import prepare_process
+        from rci.run.cores import prepare_process
 
         prepare_process()  # one core, before anything imports JAX
     from rci.run.serve import Request

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import write_file
 from rci.run.config import RunConfig
-from rci.run.engine import Report, run_jobs
+from rci.run.dispatch import run_jobs
+from rci.run.engine import Engine, Report, Task
 from rci.run.jobs import Job
 
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
@@ -183,14 +184,12 @@ def entry_seed(config: RunConfig, entry: Entry) -> int:
     return config.seed * SEED_STRIDE + entry.seed
 
 
-def run_pipeline(
-    config: RunConfig, out: Path, workers: int | None, report: Report, command: str = ""
-) -> Path:
+def run_pipeline(config: RunConfig, out: Path, engine: Engine, report: Report, command: str = "") -> Path:
     """Run what is not yet done and write the report; the path of its page."""
     check_config(config)
     prepare_folder(out)
     with alone_in(out):
-        return _run_alone(config, out, workers, report, command)
+        return _run_alone(config, out, engine, report, command)
 
 
 @contextmanager
@@ -206,14 +205,14 @@ def alone_in(out: Path) -> Iterator[None]:
         yield
 
 
-def _run_alone(config: RunConfig, out: Path, workers: int | None, report: Report, command: str) -> Path:
+def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, command: str) -> Path:
     from rci.run.summary import write_summary
 
     write_json(out / "config.json", {"command": command, "settings": config.as_table()})
     jobs = plan(config, out)
     known = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in known}
-    run_timed(jobs, out, workers, report, timings)
+    run_timed(jobs, out, engine, report, timings)
     # The report is no artefact: it is cheap, and written anew each time.
     page = Job("report", "report", {}, config.seed, {}, out / "report")
     report(page, 0.0, 0.0)
@@ -224,17 +223,20 @@ def _run_alone(config: RunConfig, out: Path, workers: int | None, report: Report
 
 
 def run_timed(
-    jobs: Sequence[Job], out: Path, workers: int | None, report: Report, timings: dict[str, float]
+    jobs: Sequence[Job], out: Path, engine: Engine, report: Report, timings: dict[str, float]
 ) -> None:
-    """Run jobs, and keep in timings.json how long each took when it was last run; `timings` is known already."""
+    """Run jobs, and keep in timings.json how long each took when it was last run; `timings` is known already.
 
-    def note(job: Job, share: float, seconds: float | None) -> None:
+    What was said of jobs that failed is kept in the folder `failed`.
+    """
+
+    def note(job: Task, share: float, seconds: float | None) -> None:
         if share == 1.0 and seconds is not None:
             timings[job.name] = round(seconds, 3)
             write_json(out / "timings.json", timings)
         report(job, share, seconds)
 
-    run_jobs(jobs, workers, note)
+    run_jobs(jobs, engine, note, out / "failed")
 
 
 def prepare_folder(out: Path) -> None:

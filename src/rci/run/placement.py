@@ -32,7 +32,7 @@ from rci.data.record import Array
 from rci.data.store import write_file
 from rci.run.command import run_command
 from rci.run.config import load_config
-from rci.run.engine import available_cores, prepare_process
+from rci.run.cores import available_cores, prepare_process
 from rci.tasks import TASKS
 from rci.tasks.base import BehaviourPolicy, Task
 from rci.tasks.fetch_reach import task as fetch_reach

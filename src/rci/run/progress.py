@@ -9,8 +9,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from rci.run.engine import Report
-from rci.run.jobs import Job
+from rci.run.engine import Report, Task
 
 Item = TypeVar("Item")
 
@@ -32,15 +31,15 @@ def show_progress() -> Iterator[Report]:
         bars: dict[str, TaskID] = {}
         lines = _print_lines(progress.console)
 
-        def report(job: Job, share: float, seconds: float | None) -> None:
-            if job.name not in bars and share < 1.0:
-                bars[job.name] = progress.add_task(job.name, total=1.0)
+        def report(task: Task, share: float, seconds: float | None) -> None:
+            if task.name not in bars and share < 1.0:
+                bars[task.name] = progress.add_task(task.name, total=1.0)
             if share < 1.0:
-                progress.update(bars[job.name], completed=share)
+                progress.update(bars[task.name], completed=share)
             else:
-                if job.name in bars:
-                    progress.remove_task(bars.pop(job.name))
-                lines(job, share, seconds)
+                if task.name in bars:
+                    progress.remove_task(bars.pop(task.name))
+                lines(task, share, seconds)
 
         yield report
 
@@ -87,9 +86,9 @@ def count(items: Iterable[Item], total: int, name: str) -> list[Item]:
 
 
 def _print_lines(console: Console) -> Report:
-    def report(job: Job, share: float, seconds: float | None) -> None:
+    def report(task: Task, share: float, seconds: float | None) -> None:
         if share == 1.0:
             done = "unchanged" if seconds is None else f"{seconds:.1f} s"
-            console.print(f"{job.name}  {done}", highlight=False, soft_wrap=True)
+            console.print(f"{task.name}  {done}", highlight=False, soft_wrap=True)
 
     return report

@@ -21,7 +21,9 @@ from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.run.command import run_command
 from rci.run.config import load_config
-from rci.run.engine import prepare_process, run_jobs
+from rci.run.cores import prepare_process
+from rci.run.dispatch import run_jobs
+from rci.run.engine import Engine
 from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, prepare_folder, write_json
 from rci.run.progress import show_progress
@@ -125,7 +127,7 @@ def study(
     prepare_folder(work)
     with alone_in(work), show_progress() as report:
         for seed in missing:
-            run_jobs(plan(task, seed, episodes, work), workers, report)
+            run_jobs(plan(task, seed, episodes, work), Engine(workers=workers), report)
         if missing:
             prepare_process()  # scores come from one core, as everything does
         for seed in missing:

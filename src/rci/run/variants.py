@@ -29,7 +29,8 @@ from rci.data.options import build
 from rci.data.store import write_file
 from rci.run.command import run_command
 from rci.run.config import RunConfig, load_config
-from rci.run.engine import run_jobs
+from rci.run.dispatch import run_jobs
+from rci.run.engine import Engine, Task
 from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
@@ -231,7 +232,7 @@ def study(
     took = dict[str, float | None]()
     with alone_in(out), show_progress() as report:
 
-        def note(job: Job, share: float, seconds: float | None) -> None:
+        def note(job: Task, share: float, seconds: float | None) -> None:
             report(job, share, seconds)
             if share == 1.0:
                 took[job.name] = seconds
@@ -241,7 +242,7 @@ def study(
                 known[row["key"]] = row
                 write_json(rows, list(known.values()))
 
-        run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], workers, note)
+        run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], Engine(workers=workers), note)
     asked = [known[key] for cell in cells(name, seeds, only) if (key := key_of(cell, config)) in known]
     typer.echo(TABLES[name](asked))
     if figure is not None:

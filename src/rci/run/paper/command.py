@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rci.data.errors import RciError, unknown_name
+from rci.data.errors import RciError
+from rci.run.engine import Engine
 from rci.run.paper.cells import cells, key_of
 from rci.run.paper.experiments import Scale
 from rci.run.paper.rows import read_study
@@ -14,7 +15,6 @@ from rci.run.paper.study import chosen, run_study
 from rci.run.progress import show_study
 from rci.run.rows import Row
 
-ENGINES = ("local",)
 DRAWN = "", "Policies of the first seed, to be drawn beside the main comparison."
 COMMITTED = Path("results/paper.json")  # where the numbers of the full study are kept
 
@@ -22,20 +22,17 @@ COMMITTED = Path("results/paper.json")  # where the numbers of the full study ar
 def run_paper(
     only: Sequence[str],
     preset: str,
-    engine: str,
+    engine: Engine,
     out: Path,
     rows: Path | None,
-    workers: int | None,
     command: str = "rci paper",
 ) -> tuple[Path, list[Row]]:
     """Run the experiments and write their page; its path, and their rows."""
     from rci.run.paper.page import write_page
 
-    if engine not in ENGINES:
-        raise unknown_name("engine", engine, ENGINES)
     scale, experiments = scale_called(preset), chosen(only)
     with show_study() as (report, tell):
-        every_row = run_study(experiments, scale, out, _file(scale, out, rows), workers, report, tell)
+        every_row = run_study(experiments, scale, out, _file(scale, out, rows), engine, report, tell)
     names = {experiment.name for experiment in experiments}
     page = write_page(experiments, scale, every_row, out, command)
     return page, [row for row in every_row if row["experiment"] in names]

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import unknown_name
-from rci.run.engine import Report, available_cores
-from rci.run.jobs import Job
+from rci.run.cores import available_cores
+from rci.run.engine import Engine, Report, Task
 from rci.run.paper.board import Board
 from rci.run.paper.cells import (
     Cell,
@@ -43,7 +43,7 @@ def run_study(
     scale: Scale,
     out: Path,
     file: Path,
-    workers: int | None,
+    engine: Engine,
     report: Report,
     tell: Tell = lambda done, total, left: None,
 ) -> list[Row]:
@@ -64,7 +64,7 @@ def run_study(
         missing = sorted(
             (cell for cell in keys if not board.has(keys[cell])), key=lambda cell: (rank[cell], cell.seed)
         )
-        clock = _Clock(len(keys), missing, workers or len(available_cores()))
+        clock = _Clock(len(keys), missing, engine.workers or len(available_cores()))
         tell(*clock.told())
         jobs = {job.name: job for job in plan(missing, scale, places, keys)}
         for job in plan_drawn(drawn, scale, places):
@@ -72,7 +72,7 @@ def run_study(
         finished = {own_jobs(cell, scale, places)[-1]: cell for cell in missing}
         took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
 
-        def note(job: Job, share: float, seconds: float | None) -> None:
+        def note(job: Task, share: float, seconds: float | None) -> None:
             report(job, share, seconds)
             if share == 1.0 and job.name in finished:
                 cell = finished[job.name]
@@ -81,7 +81,7 @@ def run_study(
                 clock.done(cell, spent)
                 tell(*clock.told())
 
-        run_timed(list(jobs.values()), out, workers, note, took)
+        run_timed(list(jobs.values()), out, engine, note, took)
         for trail in {job.trail for job in jobs.values() if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()

@@ -1,0 +1,62 @@
+"""Jobs of a single command: run them, here or in workers, and say what came of it."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rci.run.command import print_json
+
+if TYPE_CHECKING:  # heavy, and help should answer at once
+    from rci.run.engine import Engine
+    from rci.run.jobs import Job
+
+
+def run_here(jobs: list[Job], as_json: bool) -> None:
+    """Run jobs in this process, on one core like every worker, so that the result is the same."""
+    from rci.run.cores import prepare_process
+    from rci.run.jobs import run_job
+    from rci.run.progress import show_progress
+
+    prepare_process()
+    with show_progress() as report:
+        for job in jobs:
+            if job.is_current():
+                report(job, 1.0, None)
+                continue
+            started = time.monotonic()
+            report(job, 0.0, 0.0)
+            run_job(job, partial(_pass_on, report, job))
+            report(job, 1.0, time.monotonic() - started)
+    show(jobs[-1].output, as_json)
+
+
+def _pass_on(report: Any, job: Any, share: float) -> None:
+    report(job, min(share, 0.999), 0.0)
+
+
+def show(path: Path, as_json: bool, verify: bool = False) -> None:
+    """Print what an artefact is, and with `verify` whether it is intact."""
+    from rci.run.describe import describe, describe_lines
+
+    description = describe(path, verify)
+    if as_json:
+        print_json(description)
+    else:
+        typer.echo("\n".join(describe_lines(path, description)))
+
+
+def run_in_workers(jobs: list[Job], engine: Engine, as_json: bool) -> None:
+    """Run jobs where the engine says."""
+    from rci.data.store import check_place
+    from rci.run.dispatch import run_jobs
+    from rci.run.progress import show_progress
+
+    check_place(jobs[-1].output)  # before anything is fitted for nothing
+    with show_progress() as report:
+        run_jobs(jobs, engine, report)
+    show(jobs[-1].output, as_json)
