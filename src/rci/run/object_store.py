@@ -1,0 +1,174 @@
+"""A store of artefacts that many machines share: a folder, or anything that fsspec reaches (s3://, gs://, memory://).
+
+`objects/HASH/` holds an artefact by the hash of its content, its manifest put there last; `keys/KEY.json` says which
+artefacts came of which work. Whoever writes the same again writes the same bytes, so nobody needs a lock; whatever is
+read is verified, so what was torn or damaged counts as missing and is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rci.data import store
+from rci.data.errors import RciError
+
+MANIFEST = "manifest.json"
+DIGEST = re.compile(r"[0-9a-f]{64}")  # hashes become names in the store: nothing else may
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """Plain data, so that it can be sent to a worker."""
+
+    url: str
+
+    def put(self, folder: Path) -> str:
+        """Keep an artefact, unless it is there; its hash."""
+        manifest = store.read_manifest(folder)
+        content = _checked(manifest["hash"])
+        if not self._complete(content):
+            for name in manifest["arrays"]:
+                self._upload(folder / f"{name}.npy", f"objects/{content}/{name}.npy")
+            self._upload(folder / MANIFEST, f"objects/{content}/{MANIFEST}")
+        return content
+
+    def get(self, content: str, folder: Path) -> bool:
+        """Bring an artefact, verified, to a folder; whether it was there."""
+        found = self._manifest(content)
+        if found is None:
+            return False
+        try:
+            with store.placing(folder, found["kind"]) as temporary:
+                temporary.mkdir(parents=True)
+                for name in [f"{array}.npy" for array in found["arrays"]] + [MANIFEST]:
+                    self._download(f"objects/{content}/{name}", temporary / name)
+                store.read(temporary)
+                if store.read_manifest(temporary)["hash"] != content:
+                    raise RciError("another artefact lies there")
+        except (RciError, FileNotFoundError):
+            if self._complete(content):  # the file that failed is damaged for good: make room for a sound one
+                self._remove(f"objects/{content}/{MANIFEST}")
+            return False
+        return True
+
+    def note(self, key: str, outputs: dict[str, str]) -> None:
+        """Write down which artefacts came of the work with this key."""
+        self._write(f"keys/{_checked(key)}.json", json.dumps(outputs, sort_keys=True).encode())
+
+    def outputs(self, key: str) -> dict[str, str] | None:
+        """Which artefacts came of the work with this key; None if that was never done."""
+        text = self._read(f"keys/{_checked(key)}.json")
+        try:
+            outputs = json.loads(text) if text is not None else None
+        except ValueError:
+            return None  # torn: as if it were not there
+        known = isinstance(outputs, dict) and all(
+            isinstance(name, str) and isinstance(content, str) and DIGEST.fullmatch(content)
+            for name, content in outputs.items()
+        )
+        return outputs if known else None
+
+    def _complete(self, content: str) -> bool:
+        return self._manifest(content) is not None
+
+    def _manifest(self, content: str) -> dict[str, Any] | None:
+        text = self._read(f"objects/{_checked(content)}/{MANIFEST}")
+        if text is None:
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / MANIFEST).write_bytes(text)
+            try:
+                return store.read_manifest(folder)
+            except RciError:
+                return None
+
+    def _read(self, name: str) -> bytes | None:
+        system, root = _open(self.url)
+        try:
+            content: bytes = system.cat_file(f"{root}/{name}")
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._trouble("read from", error) from error
+        return content
+
+    def _write(self, name: str, content: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            self._upload(Path(file.name), name)
+
+    def _upload(self, source: Path, name: str) -> None:
+        """Put a file there. Object stores show a file when it is complete; in a folder it is renamed."""
+        system, root = _open(self.url)
+        target = f"{root}/{name}"
+        try:
+            system.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
+            if _is_folder(system):
+                temporary = f"{target}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+                try:
+                    system.put_file(str(source), temporary)
+                    with open(temporary, "rb") as file:
+                        os.fsync(file.fileno())
+                    os.replace(temporary, target)
+                finally:
+                    Path(temporary).unlink(missing_ok=True)
+            else:
+                system.put_file(str(source), target)
+        except Exception as error:
+            raise self._trouble("write to", error) from error
+
+    def _download(self, name: str, target: Path) -> None:
+        system, root = _open(self.url)
+        try:
+            system.get_file(f"{root}/{name}", str(target))
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise self._trouble("read from", error) from error
+
+    def _remove(self, name: str) -> None:
+        system, root = _open(self.url)
+        try:
+            system.rm_file(f"{root}/{name}")
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise self._trouble("write to", error) from error
+
+    def _trouble(self, what: str, error: Exception) -> RciError:
+        return RciError(f"cannot {what} the store {self.url}: {error or type(error).__name__}.")
+
+
+@cache
+def _open(url: str) -> tuple[Any, str]:
+    """The file system behind an address, and the folder in it."""
+    try:
+        import fsspec
+    except ImportError:
+        raise RciError("a store needs fsspec: pip install 'rci[store]'.") from None
+    try:
+        system, root = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise RciError(f"the store {url} needs another package: {error}.") from None
+    except ValueError as error:
+        raise RciError(f"{url!r} is no address of a store: {error}.") from None
+    return system, root.rstrip("/")
+
+
+def _is_folder(system: Any) -> bool:
+    return "file" in (system.protocol if isinstance(system.protocol, tuple) else (system.protocol,))
+
+
+def _checked(digest: str) -> str:
+    if not DIGEST.fullmatch(digest):
+        raise RciError(f"{digest!r} is no hash, so it names nothing in a store.")
+    return digest
