@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,7 @@ class _Worker:
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
     """Hold back SIGINT for a moment."""
+    resource_tracker.ensure_running()  # its start, which comes with the first process, lets signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
