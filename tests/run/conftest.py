@@ -25,5 +25,4 @@ def object_server():
         ):
             patch.setenv(name, value)
         yield endpoint
-    server.stdin.close()
-    server.wait(30)
+    server.communicate(timeout=30)  # the end of its input is its end

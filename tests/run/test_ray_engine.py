@@ -58,8 +58,7 @@ class Nodes:
         self.ask(f"kill {node}")
 
     def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait(60)
+        self.process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

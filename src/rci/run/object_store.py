@@ -111,8 +111,8 @@ class ObjectStore:
         system, root = _open(self.url)
         target = f"{root}/{name}"
         try:
-            system.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
-            if _is_folder(system):
+            if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
                 temporary = f"{target}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
                 try:
                     system.put_file(str(source), temporary)
