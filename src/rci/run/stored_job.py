@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,8 +79,9 @@ class StoredWork:
         """Bring the inputs, do the work in a folder of its own, and put the output into the store."""
         inputs = {name: self._bring(content) for name, content in self.inputs.items()}
         with tempfile.TemporaryDirectory(prefix="rci-stored-") as folder:
-            trail = None if self.job.trail is None else cache_folder() / "trails" / self.job.trail.name
-            here = replace(self.job, inputs=inputs, output=Path(folder) / "output", trail=trail)
+            here = replace(
+                self.job, inputs=inputs, output=Path(folder) / "output", trail=_trail(self.job.trail)
+            )
             here.run(progress)
             _keep(self.store, here.output, here.provenance().key)
 
@@ -96,6 +98,13 @@ class StoredWork:
                 f"the store {self.store.url} has lost an input, {content[:16]}; run the command again."
             )
         return place
+
+
+def _trail(trail: Path | None) -> Path | None:
+    """A training that a longer one goes on from is kept on the machine that did it; elsewhere it begins anew."""
+    if trail is None:
+        return None
+    return cache_folder() / "trails" / hashlib.sha256(str(trail.absolute()).encode()).hexdigest()[:32]
 
 
 def _keep(target: ObjectStore, output: Path, key: str) -> None:
