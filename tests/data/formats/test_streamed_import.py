@@ -12,7 +12,7 @@ from foreign_files import assert_same, flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats import flat, guess_format, stream
+from rci.data.formats import flat, growing, guess_format
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def datasets(tmp_path):
 
 def test_a_streamed_artefact_is_the_same_as_one_from_memory(datasets, tmp_path, monkeypatch):
     monkeypatch.setattr(flat, "chunk_rows", lambda shape, itemsize: 3)
-    monkeypatch.setattr(stream, "BLOCK", 16)
+    monkeypatch.setattr(growing, "BLOCK", 16)
     for name, path in datasets.items():
         assert guess_format(path) == name
         whole = rci.import_dataset(path)
