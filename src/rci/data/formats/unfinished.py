@@ -26,7 +26,7 @@ from rci.data.formats.imported import Piece, Source
 from rci.data.record import Array
 from rci.data.store import sync, versions
 
-COMMIT_BYTES = 1 << 25  # that may have to be read again after an interruption
+COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
 BESIDE = ("cost", "stop_index", "severity")  # no part of the artefact
 ARTEFACT, JOURNAL, LOCK = "episodes", "journal.json", "lock"
 
