@@ -34,7 +34,7 @@ def import_to(
     kind = data_format or guess_format(source)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
-    labels_place, cost_place = (out.with_name(f"{out.name}-{what}") for what in ("labels", "costs.npy"))
+    labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
     for place in (out, labels_place):
         check_place(place)
     options = {} if mapping is None else {"mapping": mapping}

@@ -84,21 +84,26 @@ class NpzColumn:
     def _open(self) -> tuple[IO[bytes], tuple[int, ...], bool, Any]:
         """The stream behind its header, and what the header says."""
         stream = self.archive.open(self.member)
-        version = np.lib.format.read_magic(stream)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"{self.member.filename} has version {version} of NumPy's format")
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read(stream)
-        if dtype.hasobject:
-            raise ValueError(f"Object arrays cannot be read: {self.member.filename} holds pickles")
-        size = int(dtype.itemsize * np.prod(shape, dtype=object))
-        if min(shape, default=0) < 0 or stream.tell() + size != self.member.file_size:
-            raise ValueError(
-                f"{self.member.filename} claims to have shape {shape}, but has {self.member.file_size} bytes"
-            )
-        return stream, shape, fortran and len(shape) > 1, dtype
+        try:
+            return stream, *_read_header(stream, self.member)
+        except BaseException:
+            stream.close()
+            raise
+
+
+def _read_header(stream: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, Any]:
+    """Shape, whether it is stored by columns, and type; they must account for every byte."""
+    version = np.lib.format.read_magic(stream)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{member.filename} has version {version} of NumPy's format")
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError(f"Object arrays cannot be read: {member.filename} holds pickles")
+    size = int(dtype.itemsize * np.prod(shape, dtype=object))
+    if min(shape, default=0) < 0 or stream.tell() + size != member.file_size:
+        raise ValueError(f"{member.filename} claims to have shape {shape}, but has {member.file_size} bytes")
+    return shape, fortran and len(shape) > 1, dtype
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from rci.data.errors import RciError
 from rci.data.formats.growing import GrowingArray
 from rci.data.formats.imported import Piece, Source
 from rci.data.record import Array
-from rci.data.store import sync, versions
+from rci.data.store import sync, sync_folder, versions
 
 COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
 BESIDE = ("cost", "stop_index", "severity")  # no part of the artefact
@@ -72,6 +72,7 @@ class Unfinished:
         """Remember what has been written so far."""
         for array in self.arrays.values():
             sync(array.file)
+        sync_folder(self.artefact)
         first = {} if self.first is None else self.first._asdict()
         told = {
             "key": self.key,
@@ -84,6 +85,7 @@ class Unfinished:
             json.dump(told, file)
             sync(file)
         os.replace(temporary, self.folder / JOURNAL)
+        sync_folder(self.folder)
         self._uncommitted = 0
 
     def close(self) -> None:
