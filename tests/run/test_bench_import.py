@@ -30,6 +30,7 @@ def test_every_kind_of_file_is_imported_with_a_limited_heap(short):
         assert told["steps"] % 20 == 0
         assert 50 < told["peak_rss_mb"] < 500
         assert told["heap_limit_mb"] == 512
+        assert told["cpu_seconds"] > 0.1
         assert row["value"] == pytest.approx(told["gigabytes"] * 1000 / told["seconds"])
     assert list(short.iterdir()) == []
 

@@ -70,7 +70,8 @@ def json_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Bl
 
 
 def _block(path: Path, chosen: dict[str, int], rows: list[list[str]], lines: list[int]) -> Block:
-    return Block(path, {name: [row[i] for row in rows] for name, i in chosen.items()}, np.array(lines))
+    columns = list(zip(*rows)) if rows else [()] * (max(chosen.values()) + 1)
+    return Block(path, {name: list(columns[i]) for name, i in chosen.items()}, np.array(lines))
 
 
 @contextmanager
