@@ -634,6 +634,16 @@ def test_the_runtime_in_the_docs_is_the_committed_one():
         assert row["value"] < 1.0  # milliseconds
 
 
+def test_the_import_in_the_docs_is_the_committed_one():
+    """Ten gigabytes, with a twentieth of that as memory."""
+    rows = {row["name"]: row for row in committed("bench-import.json")}
+    assert bench_table(list(rows.values())).strip() in (DOCS / "formats.md").read_text()
+    assert rows["import: hdf5"]["config"]["gigabytes"] > 9.9
+    for row in rows.values():
+        assert row["config"]["heap_limit_mb"] == 512
+        assert row["config"]["peak_rss_mb"] < 512
+
+
 def test_the_labeler_in_the_docs_is_the_committed_one():
     rows = {row["name"]: row for row in committed("bench-serve.json")}
     assert bench_table(list(rows.values())).strip() in (DOCS / "labelling.md").read_text()

@@ -162,3 +162,24 @@ def bench_engines(
     engines = engine or list(ENGINES)
     rows = count(bench_scaling(tasks, updates, engines), rows_of(engines), "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="import")
+def bench_larger_than_memory(
+    gigabytes: Annotated[
+        float, typer.Option(min=0.001, help="Size of the HDF5 file; Parquet and CSV have a tenth.")
+    ] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Imports of files that are larger than the memory they may have: MB per second, and the peak of the memory.
+
+    Needs the extra 'formats', Linux, and room for twice the size in the folder for temporary files.
+
+    Example: rci bench import --gigabytes 10 --json
+    """
+    from rci.run.bench import bench_table
+    from rci.run.bench_import import ROWS, bench_import
+    from rci.run.progress import count
+
+    rows = count(bench_import(gigabytes), ROWS, "import")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

@@ -9,6 +9,7 @@ from typing import Any
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.formats import SOURCES, WRITERS, convert_dataset, guess_format
+from rci.data.formats.stream import unheard
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
@@ -22,21 +23,24 @@ def import_to(
     mapping: Path | None,
     cost_above: float | None,
     progress: Callable[[float], None],
+    continuing: Callable[[int], None] = unheard,
 ) -> Told:
-    """Write a dataset of others as episodes, and as labels where it knows of stops."""
+    """Write a dataset of others as episodes, and as labels where it knows of stops.
+
+    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
+    """
     if data_format is not None and data_format not in SOURCES:
         raise unknown_name("format", data_format, SOURCES)
     kind = data_format or guess_format(source)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
-    labels_place, cost_place = (out.with_name(f"{out.name}-{what}") for what in ("labels", "costs.npy"))
+    labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
     for place in (out, labels_place):
         check_place(place)
     options = {} if mapping is None else {"mapping": mapping}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
-    found = convert_dataset(
-        source, out, kind, progress, cost_place if cost_above is not None else None, made, **options
-    )
+    kept = cost_place if cost_above is not None else None
+    found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
     labels = found.labels(cost_above)
     lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
@@ -54,6 +58,7 @@ def import_to(
         "episodes": len(found.lengths),
         "steps": int(found.lengths.sum()),
         "stopped": None if labels is None else int(labels.stopped.sum()),
+        "continued_from": found.continued_from,
         "notes": list(found.notes),
         "out": [str(out), *([] if labels is None else [str(labels_place)])],
     }

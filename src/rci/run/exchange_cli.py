@@ -28,7 +28,8 @@ def import_dataset(
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
 
-    It may be larger than memory. What was decided where the data are silent is told.
+    It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
+    where the data are silent is told.
 
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
     """
@@ -36,8 +37,12 @@ def import_dataset(
     from rci.run.progress import show_share
 
     with show_share("import") as progress:
-        found, text = import_to(source, out, data_format, mapping, cost_above, progress)
+        found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
     print_json(found) if as_json else typer.echo(text)
+
+
+def _tell_continuing(steps: int) -> None:
+    typer.echo(f"continuing from {steps} steps", err=True)
 
 
 def export(

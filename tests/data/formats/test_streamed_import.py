@@ -12,7 +12,7 @@ from foreign_files import assert_same, flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats import flat, guess_format, stream
+from rci.data.formats import flat, growing, guess_format
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def datasets(tmp_path):
 
 def test_a_streamed_artefact_is_the_same_as_one_from_memory(datasets, tmp_path, monkeypatch):
     monkeypatch.setattr(flat, "chunk_rows", lambda shape, itemsize: 3)
-    monkeypatch.setattr(stream, "BLOCK", 16)
+    monkeypatch.setattr(growing, "BLOCK", 16)
     for name, path in datasets.items():
         assert guess_format(path) == name
         whole = rci.import_dataset(path)
@@ -129,6 +129,11 @@ def write_large(path, block, episodes):
             file["rewards"] = np.zeros(rows, np.float32)
             file["timeouts"] = np.arange(rows) % LENGTH == LENGTH - 1
         return path
+    if path.suffix == ".npz":
+        flat = {"action": np.zeros((rows, 2)), "reward": np.zeros(rows)}
+        done = np.arange(rows) % LENGTH == LENGTH - 1
+        np.savez(path, obs=np.tile(block, (episodes, 1)), done=done, **flat)
+        return path
     obs, zero = (
         pa.FixedSizeListArray.from_arrays(pa.array(block.reshape(-1)), WIDTH),
         pa.array(np.zeros(LENGTH)),
@@ -145,7 +150,7 @@ def write_large(path, block, episodes):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["hdf5", "parquet"])
+@pytest.mark.parametrize("kind", ["hdf5", "parquet", "npz"])
 def test_memory_does_not_grow_with_the_file(kind, tmp_path):
     """120 MB of observations need no more than 60 MB, which reading them at once does not keep."""
     block = np.random.default_rng(0).random((LENGTH, WIDTH), np.float32)

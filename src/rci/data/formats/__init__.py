@@ -20,7 +20,7 @@ from rci.data.formats.minari import import_minari, minari_source, read_minari
 from rci.data.formats.minari_export import write_minari
 from rci.data.formats.omnisafe import import_omnisafe, omnisafe_source, read_omnisafe
 from rci.data.formats.parquet import write_parquet
-from rci.data.formats.stream import Converted, write_source
+from rci.data.formats.stream import Continuing, Converted, unheard, write_source
 from rci.data.formats.tables import BLOCKS
 from rci.data.store import UNKNOWN, Provenance
 
@@ -104,11 +104,14 @@ def convert_dataset(
     progress: Progress = silent,
     cost_path: str | Path | None = None,
     provenance: Provenance = UNKNOWN,
+    continuing: Continuing = unheard,
     **options: Any,
 ) -> Converted:
     """Write a dataset as an episodes artefact, piece by piece, so that it may be larger than memory.
 
-    Recorded costs go to the .npy file `cost_path`, if there is one. After an error nothing is left in `folder`.
+    Recorded costs go to the .npy file `cost_path`, if there is one. Wrong data leave nothing behind. If it is
+    interrupted, the same call goes on from where it was, and tells `continuing` how many steps are written; the result
+    is the same in every byte.
     """
     with open_dataset(path, data_format, **options) as source:
-        return write_source(folder, source, progress, cost_path, provenance)
+        return write_source(folder, source, progress, cost_path, provenance, continuing)

@@ -1,12 +1,14 @@
 """Flat columns with one row per transition and flags at the ends: what DSRL, D4RL and OmniSafe write.
 
-Columns are anything that can be sliced by rows: datasets of an HDF5 file, or arrays. They are read in chunks.
+Columns are anything that can be sliced by rows, which is done in chunks and in order: datasets of an HDF5 file, or
+members of an archive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -95,7 +97,16 @@ def flat_source(path: str, columns: Mapping[str, Any], layout: Layout, mismatch:
     flat = Flat(path, columns, layout, rows, _count_actions(flat), mismatch, notes)
     if len(columns[flat.key("obs") or ""].shape) == 1:
         notes.append(f"{layout.obs} has no second axis: it is taken as one number per observation")
-    return Source(path, pieces_of_rows(_blocks(flat), notes), rows, notes)
+    state: dict[str, Any] = {}
+    return Source(
+        path,
+        pieces_of_rows(_blocks(flat, state), notes, state),
+        rows,
+        notes,
+        files=(Path(path),),
+        settings=repr((layout, mismatch)),
+        state=state,
+    )
 
 
 def _check_columns(path: str, columns: Mapping[str, Any], layout: Layout) -> int:
@@ -153,13 +164,14 @@ def _count_actions(flat: Flat) -> int:
     return highest + 1
 
 
-def _blocks(flat: Flat) -> Iterator[Rows]:
+def _blocks(flat: Flat, state: dict[str, Any]) -> Iterator[Rows]:
     """The rows in chunks, with the ends of episodes marked."""
     obs_column = flat.columns[flat.key("obs") or ""]
     told = flat.key("own_terminated") is not None and flat.key("own_truncated") is not None
-    borders: list[int] = []
-    ended_by_stop = 0
-    for rows in _chunks(flat.rows, chunk_rows(obs_column.shape[1:], obs_column.dtype.itemsize)):
+    borders, first_borders = state.get("borders", 0), list(state.get("first_borders", ()))
+    ended_by_stop, broke_off = state.get("ended_by_stop", 0), state.get("broke_off", False)
+    size = chunk_rows(obs_column.shape[1:], obs_column.dtype.itemsize)
+    for rows in _chunks(flat.rows, size, state.get("row", 0)):
         seen = flat.vector(
             "obs", slice(rows.start, min(rows.stop + 1, flat.rows))
         )  # one more, to compare with
@@ -168,19 +180,19 @@ def _blocks(flat: Flat) -> Iterator[Rows]:
         next_obs = flat.vector("next_obs", rows) if flat.key("next_obs") else None
         if next_obs is not None:
             found = _hidden_borders(flat, next_obs, seen[1:], last, rows.start)
-            borders += (rows.start + found).tolist()
+            borders += len(found)
+            first_borders = (first_borders + (rows.start + found[:5]).tolist())[:5]
             last[found] = True
         if rows.stop == flat.rows and not last[-1]:
-            last[-1] = True
-            flat.notes.append(
-                "the last episode has no flag at its end: it is kept as a recording that broke off"
-            )
+            last[-1] = broke_off = True
         stopped = flat.flag("stopped", rows) if flat.key("stopped") else None
         if told:
             terminated, truncated = flat.flag("own_terminated", rows), flat.flag("own_truncated", rows)
         elif stopped is not None:
             ended_by_stop += int((terminated & stopped).sum())
             terminated = terminated & ~stopped
+        state.update(row=rows.stop, borders=borders, first_borders=first_borders)
+        state.update(ended_by_stop=ended_by_stop, broke_off=broke_off)
         yield Rows(
             obs=seen[: rows.stop - rows.start],
             action=_actions(flat, rows),
@@ -193,14 +205,16 @@ def _blocks(flat: Flat) -> Iterator[Rows]:
             stopped=stopped,
             severity=flat.scalar("severity", rows) if flat.key("severity") else None,
         )
+    if broke_off:
+        flat.notes.append("the last episode has no flag at its end: it is kept as a recording that broke off")
     if ended_by_stop:
         flat.notes.append(
             f"{ended_by_stop} stopped rows have {flat.key('terminated')} set: the stop ended them, not the environment"
         )
     if borders:
-        shown = ", ".join(map(str, borders[:5])) + (", ..." if len(borders) > 5 else "")
+        shown = ", ".join(map(str, first_borders)) + (", ..." if borders > 5 else "")
         flat.notes.append(
-            f"{len(borders)} episodes end without a flag, after rows {shown}: what follows is another observation"
+            f"{borders} episodes end without a flag, after rows {shown}: what follows is another observation"
         )
 
 
@@ -224,5 +238,5 @@ def _actions(flat: Flat, rows: slice) -> Array:
     return flat.vector("action", rows)
 
 
-def _chunks(rows: int, size: int) -> Iterator[slice]:
-    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+def _chunks(rows: int, size: int, first: int = 0) -> Iterator[slice]:
+    return (slice(start, min(start + size, rows)) for start in range(first, rows, size))

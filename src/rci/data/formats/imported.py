@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,13 +44,20 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """A recording that can be read once. `notes` are complete when the last piece is out."""
+    """A recording that can be read once. `notes` are complete when the last piece is out.
+
+    `state` says after each piece how far reading has come, in values that JSON can hold. Put one of an earlier time
+    in before the first piece is taken, and the pieces begin with the one that came after it.
+    """
 
     path: str  # for messages
     pieces: Iterator[Piece]
     steps: int  # about how many there will be; 0 if nobody knows
     notes: list[str] = field(default_factory=list)
     task: str = ""
+    files: tuple[Path, ...] = ()  # everything that is read; () if nobody can tell whether it has changed
+    settings: str = ""  # what else the pieces depend on
+    state: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +93,18 @@ def stops_of(
     return first_true(cost > cost_above, lengths)
 
 
-def checked(source: Source) -> Iterator[Piece]:
-    """The pieces, all of one shape and type, and no episode without a step."""
-    first: Piece | None = None
-    episodes = 0
+def checked(source: Source, before: Piece | None = None, episodes: int = 0) -> Iterator[Piece]:
+    """The pieces, all of one shape and type, and no episode without a step.
+
+    If reading goes on from an earlier time: `before` is like any piece until then, which had so many `episodes`.
+    """
+    first = before
     for piece in source.pieces:
         first = first or piece
-        for name in ("obs", "action", "reward"):
+        for name in ("obs", "action", "reward", "cost"):
             was, now = getattr(first, name), getattr(piece, name)
+            if was is None or now is None:
+                continue
             if (was.shape[1:], was.dtype) != (now.shape[1:], now.dtype):
                 raise RciError(
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "

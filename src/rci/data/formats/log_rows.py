@@ -54,10 +54,22 @@ class LogReader:
     seen: dict[str, Path] = field(default_factory=dict)  # where each episode was
     stride: float | None = None  # by how much steps grow, if they are whole numbers
 
-    def rows(self, path: Path, blocks: Iterator[Block]) -> Iterator[Rows]:
-        """Rows of one file. The last row read is held back, as only the next one tells whether an episode ends."""
+    def remember(self, path: Path, blocks: Iterator[Block], rows: int | None = None) -> None:
+        """Names of the episodes in the first rows of a file that has been read before, or in all of them."""
+        for block in blocks:
+            for name in texts(block, self.names.episode)[:rows]:
+                self.seen[name] = path
+            if rows is not None:
+                rows -= len(block.lines)
+                if rows <= 0:
+                    return
+
+    def rows(self, path: Path, blocks: Iterator[Block], began: bool = False) -> Iterator[tuple[Rows, bool]]:
+        """Rows of one file, and whether they are its last ones; `began` if the first rows were read before.
+
+        The last row read is held back, as only the next one tells whether an episode ends.
+        """
         held: LogRows | None = None
-        began = False
         for block in blocks:
             rows = extract(block, self.names)
             rows = rows if held is None else held.joined(rows)
@@ -66,10 +78,10 @@ class LogReader:
                 began = True
             if len(rows.line) > 1:
                 last = self._ends(rows, path)
-                yield _marked(rows.take(slice(0, -1)), last)
+                yield _marked(rows.take(slice(0, -1)), last), False
             held = rows.take(slice(-1, None))
         if held is not None:
-            yield _marked(held, np.ones(1, bool))
+            yield _marked(held, np.ones(1, bool)), True
 
     def _ends(self, rows: LogRows, path: Path) -> Array:
         """Whether each row but the last is the end of an episode."""

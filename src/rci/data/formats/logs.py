@@ -55,12 +55,27 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
             "the steps begin again"
         )
     rows = sum(count_rows(file) for file in files)
-    yield Source(str(path), pieces_of_rows(_rows(files, names), notes), rows, notes)
+    state: dict[str, Any] = {}
+    yield Source(
+        str(path),
+        pieces_of_rows(_rows(files, names, state), notes, state),
+        rows,
+        notes,
+        files=tuple(files),
+        settings=repr((names, others)),
+        state=state,
+    )
 
 
-def _rows(files: list[Path], names: ColumnNames) -> Iterator[Rows]:
-    reader = LogReader(names)
-    for file in files:
+def _rows(files: list[Path], names: ColumnNames, state: dict[str, Any]) -> Iterator[Rows]:
+    begin, row = state.get("file", 0), state.get("row", 0)
+    reader = LogReader(names, stride=state.get("stride"))
+    if names.episode:  # names of episodes are read once more, the rest is not
+        for file in files[:begin]:
+            reader.remember(file, blocks_of(file, [names.episode]))
+        if row:
+            reader.remember(files[begin], blocks_of(files[begin], [names.episode]), row + 1)
+    for number, file in enumerate(files[begin:], begin):
         present = columns_of(file)
         lacking = [name for name in names.used() if name not in present]
         if lacking:
@@ -68,4 +83,8 @@ def _rows(files: list[Path], names: ColumnNames) -> Iterator[Rows]:
                 f"{file} has no column {', '.join(map(repr, lacking))}, which {files[0]} has; all files must have "
                 f"the same columns. It has: {', '.join(present)}."
             )
-        yield from reader.rows(file, blocks_of(file, names.used()))
+        for rows, last in reader.rows(file, blocks_of(file, names.used(), row), row > 0):
+            row += len(rows.reward)
+            state.update(file=number + last, row=0 if last else row, stride=reader.stride)
+            yield rows
+        row = 0

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +58,11 @@ def minari_source(id_or_folder: str | Path) -> Iterator[Source]:
         for note in (described(dataset.obs, "the observation"), described(dataset.action, "the action"))
         if note
     ]
-    with STORAGES[dataset.data_format](dataset.folder, dataset.episodes) as episodes:
-        yield Source(str(dataset.folder), _pieces(dataset, episodes, notes), dataset.steps, notes)
+    state: dict[str, Any] = {}
+    files = tuple(sorted(path for path in dataset.folder.rglob("*") if path.is_file()))
+    with STORAGES[dataset.data_format](dataset.folder, dataset.episodes) as episode:
+        pieces = _pieces(dataset, episode, notes, state)
+        yield Source(str(dataset.folder), pieces, dataset.steps, notes, files=files, state=state)
 
 
 def datasets_root() -> Path:
@@ -112,11 +115,14 @@ def read_metadata(folder: Path) -> Dataset:
     return Dataset(folder, data_format, counts[0], counts[1], spaces[0], spaces[1])
 
 
-def _pieces(dataset: Dataset, episodes: Iterator[EpisodeReader], notes: list[str]) -> Iterator[Piece]:
-    early = stopped_flags = 0
-    for reader in episodes:
-        piece, ignored, by_stop = _piece(dataset, reader)
+def _pieces(
+    dataset: Dataset, episode: Callable[[int], EpisodeReader], notes: list[str], state: dict[str, Any]
+) -> Iterator[Piece]:
+    early, stopped_flags = state.get("early", 0), state.get("stopped_flags", 0)
+    for number in range(state.get("episode", 0), dataset.episodes):
+        piece, ignored, by_stop = _piece(dataset, episode(number))
         early, stopped_flags = early + ignored, stopped_flags + by_stop
+        state.update(episode=number + 1, early=early, stopped_flags=stopped_flags)
         yield piece
     if early:
         notes.append(f"in {early} episodes flags are set before the end: only those of the last step count")

@@ -27,7 +27,7 @@ class EpisodeReader(NamedTuple):
 
 
 @contextmanager
-def hdf5_episodes(folder: Path, count: int) -> Iterator[Iterator[EpisodeReader]]:
+def hdf5_episodes(folder: Path, count: int) -> Iterator[Callable[[int], EpisodeReader]]:
     """Episodes of `main_data.hdf5`: groups episode_0, episode_1, ..."""
     path = folder / "main_data.hdf5"
     with open_hdf5(path) as file:
@@ -38,7 +38,7 @@ def hdf5_episodes(folder: Path, count: int) -> Iterator[Iterator[EpisodeReader]]
             raise RciError(
                 f"{path} is damaged or not complete: the metadata says {count} episodes, the file has {len(names)}."
             )
-        yield (_hdf5_reader(file, path, i) for i in range(count))
+        yield lambda number: _hdf5_reader(file, path, number)
 
 
 def _hdf5_reader(file: Any, path: Path, number: int) -> EpisodeReader:
@@ -74,14 +74,14 @@ def _hdf5_reader(file: Any, path: Path, number: int) -> EpisodeReader:
 
 
 @contextmanager
-def arrow_episodes(folder: Path, count: int, data_format: str) -> Iterator[Iterator[EpisodeReader]]:
+def arrow_episodes(folder: Path, count: int, data_format: str) -> Iterator[Callable[[int], EpisodeReader]]:
     """Episodes of the folders 0, 1, ..."""
     numbers = {path.name for path in folder.iterdir() if path.is_dir() and path.name.isdigit()}
     if len(numbers) != count or any(str(i) not in numbers for i in range(count)):
         raise RciError(
             f"{folder} is damaged or not complete: the metadata says {count} episodes, there are {len(numbers)}."
         )
-    yield (_arrow_reader(folder / str(i), data_format) for i in range(count))
+    yield lambda number: _arrow_reader(folder / str(number), data_format)
 
 
 def _arrow_reader(folder: Path, data_format: str) -> EpisodeReader:
@@ -154,7 +154,7 @@ def native(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-STORAGES: dict[str, Callable[[Path, int], AbstractContextManager[Iterator[EpisodeReader]]]] = {
+STORAGES: dict[str, Callable[[Path, int], AbstractContextManager[Callable[[int], EpisodeReader]]]] = {
     "hdf5": hdf5_episodes,
     "arrow": partial(arrow_episodes, data_format="arrow"),
     "parquet": partial(arrow_episodes, data_format="parquet"),

@@ -7,20 +7,16 @@ observation that is not the following row's ends an episode here.
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.formats.flat import Layout, Mismatch, flat_source
 from rci.data.formats.imported import Imported, Progress, Source, gather, silent
-from rci.data.record import Array
+from rci.data.formats.npz import open_npz
 
 Done = Literal["terminated", "truncated"]
 
@@ -29,14 +25,15 @@ Done = Literal["terminated", "truncated"]
 def omnisafe_source(
     path: str | Path, done: Done = "terminated", mismatch: Mismatch = "border"
 ) -> Iterator[Source]:
-    """The recording in an .npz file, which is read into memory as a whole."""
+    """The recording in an .npz file, open while it is read."""
     if done not in ("terminated", "truncated"):
         raise RciError(f"done must be 'terminated' or 'truncated', got {done!r}.")
     ends = {"terminated": "", "truncated": "", done: "done"}
     layout = Layout("obs", "action", "reward", "next_obs", "cost", ends["terminated"], ends["truncated"])
-    source = flat_source(str(path), _read_npz(Path(path)), layout, mismatch)
-    source.notes.append(f"`done` does not say what ended an episode: taken as {done}")
-    yield source
+    with open_npz(Path(path)) as columns:
+        source = flat_source(str(path), columns, layout, mismatch)
+        source.notes.append(f"`done` does not say what ended an episode: taken as {done}")
+        yield source
 
 
 def import_omnisafe(
@@ -58,29 +55,3 @@ def read_omnisafe(
 ) -> Episodes:
     """The episodes of an OmniSafe file; `import_omnisafe` gives costs and notes as well."""
     return import_omnisafe(path, done, mismatch, progress).episodes
-
-
-def _read_npz(path: Path) -> dict[str, Array]:
-    if not path.is_file():
-        raise RciError(f"there is no file {path}.")
-    try:
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):  # np.load would also take other kinds of files
-                raise ValueError("it is no zip archive")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        SyntaxError,
-        MemoryError,
-        OverflowError,
-        RuntimeError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
-        raise RciError(f"{path} cannot be read as an .npz file: {error}.") from None

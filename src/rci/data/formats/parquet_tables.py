@@ -28,29 +28,38 @@ def parquet_rows(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
-def parquet_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
-    """Rows of a Parquet file."""
+def parquet_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
+    """Rows of a Parquet file, from the first one on; row groups in front of it are not read."""
     arrow = optional("pyarrow", "pyarrow")
     with _open(path) as file:
         with _reading(path):
             whole = file.schema_arrow.names
             needed = sorted({name if name in whole else name.split(".")[0] for name in names})
-            batches = file.iter_batches(_batch_rows(file.metadata), columns=needed, use_threads=False)
-        first = 0
+            groups, row = _groups_from(file.metadata, first)
+            size = _batch_rows(file.metadata)
+            batches = file.iter_batches(size, row_groups=groups, columns=needed, use_threads=False)
         while True:
             with _reading(path):
                 batch = next(batches, None)
                 if batch is None:
                     return
+                batch, row = batch.slice(min(len(batch), max(0, first - row))), row + len(batch)
                 batch.validate(full=True)
                 table = arrow.Table.from_batches([batch])
                 table = table if set(names) <= set(table.column_names) else table.flatten()
                 columns = {
                     name: _column(path, name, table.schema.field(name), table.column(name)) for name in names
                 }
-                lines = first + np.arange(len(batch))
+                lines = row - len(batch) + np.arange(len(batch))
             yield Block(path, columns, lines)
-            first += len(batch)
+
+
+def _groups_from(metadata: Any, first: int) -> tuple[list[int], int]:
+    """The row groups that have rows from the first one on, and the row with which they begin."""
+    ends = np.cumsum([metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)], dtype=np.int64)
+    groups = [i for i, end in enumerate(ends.tolist()) if end > first]
+    skipped = groups[0] if groups else len(ends)
+    return groups, int(ends[skipped - 1]) if skipped else 0
 
 
 def _batch_rows(metadata: Any) -> int:

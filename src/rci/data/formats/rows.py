@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,16 +39,17 @@ class Open(NamedTuple):
     severity: float = 0.0
 
 
-def pieces_of_rows(blocks: Iterable[Rows], notes: list[str]) -> Iterator[Piece]:
+def pieces_of_rows(blocks: Iterable[Rows], notes: list[str], state: dict[str, Any]) -> Iterator[Piece]:
     """Cut rows into episodes of one observation more than steps.
 
     What was seen after the last step is `next_obs`, or a bare row. If neither is there it is unknown, and the last
     observation stands in for it: every step, reward, flag and stop is kept, and a note says how often it was done.
     """
-    opened, repeated, ended = Open(), 0, 0
+    opened, repeated, ended = Open(*state.get("open", ())), state.get("repeated", 0), state.get("ended", 0)
     for rows in blocks:
         piece, opened, without = _cut(rows, opened)
         repeated, ended = repeated + without, ended + len(piece.lengths)
+        state.update(open=list(opened), repeated=repeated, ended=ended)
         yield piece
     if repeated:
         notes.append(

@@ -49,10 +49,10 @@ def count_rows(path: Path) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
-def blocks_of(path: Path, names: Sequence[str]) -> Iterator[Block]:
-    """The rows of a file with these columns, in blocks."""
+def blocks_of(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
+    """The rows of a file from the first one on, with these columns, in blocks. Text has to be read to be skipped."""
     rows = 0
-    for block in BLOCKS[path.suffix](path, names):
+    for block in BLOCKS[path.suffix](path, names, first):
         rows += len(block.lines)
         if len(block.lines):
             yield block

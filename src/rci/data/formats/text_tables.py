@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def json_columns(path: Path) -> list[str]:
     return list(names)
 
 
-def csv_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
+def csv_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
     """Rows of a CSV file."""
     delimiter = _delimiter(path)
     with _text(path) as file:
@@ -38,9 +39,7 @@ def csv_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
         chosen = {name: header.index(name) for name in names}
         rows: list[list[str]] = []
         lines: list[int] = []
-        for row in reader:
-            if not row:
-                continue
+        for row in islice(filter(None, reader), first, None):
             if len(row) != len(header):
                 raise RciError(
                     f"{path}, line {reader.line_num} has {len(row)} fields, but there are {len(header)} columns."
@@ -53,7 +52,7 @@ def csv_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
         yield _block(path, chosen, rows, lines)
 
 
-def json_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
+def json_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
     """Rows of a file of JSON lines."""
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
@@ -61,7 +60,7 @@ def json_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
     def block() -> Block:
         return Block(path, {name: [row.get(name) for row in rows] for name in names}, np.array(lines))
 
-    for number, row in _json_rows(path):
+    for number, row in islice(_json_rows(path), first, None):
         rows.append(row)
         lines.append(number)
         if len(rows) == BLOCK_ROWS:
@@ -71,7 +70,8 @@ def json_blocks(path: Path, names: Sequence[str]) -> Iterator[Block]:
 
 
 def _block(path: Path, chosen: dict[str, int], rows: list[list[str]], lines: list[int]) -> Block:
-    return Block(path, {name: [row[i] for row in rows] for name, i in chosen.items()}, np.array(lines))
+    columns = list(zip(*rows)) if rows else [()] * (max(chosen.values()) + 1)
+    return Block(path, {name: list(columns[i]) for name, i in chosen.items()}, np.array(lines))
 
 
 @contextmanager
