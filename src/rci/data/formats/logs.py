@@ -55,10 +55,10 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
             "the steps begin again"
         )
     rows = sum(count_rows(file) for file in files)
-    yield Source(str(path), pieces_of_rows(_rows(files, names), notes), rows, notes)
+    yield Source(str(path), pieces_of_rows(_rows(files, names, notes), notes), rows, notes)
 
 
-def _rows(files: list[Path], names: ColumnNames) -> Iterator[Rows]:
+def _rows(files: list[Path], names: ColumnNames, notes: list[str]) -> Iterator[Rows]:
     reader = LogReader(names)
     for file in files:
         present = columns_of(file)
@@ -69,3 +69,8 @@ def _rows(files: list[Path], names: ColumnNames) -> Iterator[Rows]:
                 f"the same columns. It has: {', '.join(present)}."
             )
         yield from reader.rows(file, blocks_of(file, names.used()))
+    if reader.choices > 1:
+        notes.append(
+            f"actions are whole numbers up to {reader.choices - 1}, taken as amounts; if they are names of choices, "
+            f"say choices = {reader.choices} in the mapping"
+        )
