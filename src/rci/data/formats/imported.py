@@ -64,6 +64,11 @@ class Imported:
         None  # [N], episodic cost of the stops, 0 without one; None if every stop counts as 1
     )
 
+    def __repr__(self) -> str:
+        stops = "" if self.stop_index is None else f", {int((self.stop_index >= 0).sum())} stopped"
+        costs = "" if self.cost is None else ", costs recorded"
+        return "\n".join([f"Imported({self.episodes}{stops}{costs})", *(f"  {note}" for note in self.notes)])
+
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
         stops = stops_of(self.stop_index, self.cost, self.episodes.lengths, cost_above)
