@@ -1,3 +1,4 @@
+import resource
 from dataclasses import replace
 
 import h5py
@@ -112,6 +113,8 @@ def test_stops_from_recorded_costs(whole, tmp_path):
     found = rci.import_dsrl(write_hdf5(tmp_path / "a.hdf5", flat_columns(whole)))
     assert found.labels() is None
     assert found.labels(cost_above=0.5).stop_index.tolist() == [-1, 2, 0]  # costs are i / 11
+    with pytest.raises(RciError, match="cost_above must be a finite number, got nan"):
+        found.labels(cost_above=float("nan"))
     with pytest.raises(RciError, match="no costs"):
         imported.Imported(found.episodes, None, None, ()).labels(cost_above=0.5)
 
@@ -234,6 +237,20 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path):
     with pytest.raises(RciError, match="labels must be of type Labels"):
         rci.write_dsrl(tmp_path / "b.hdf5", episodes, costs, labels)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.hdf5", "a.json"]
+
+
+@pytest.mark.parametrize("write", [rci.write_dsrl, rci.write_parquet])
+def test_a_full_disk_leaves_nothing(write, tmp_path):
+    episodes = sample(np.float64, (40, 40))
+    labels, costs = judged(episodes, [2, -1, 3, -1])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, before[1]))
+    try:
+        with pytest.raises(RciError, match=r"cannot write .*a\.data: .*File too large"):
+            write(tmp_path / "a.data", episodes, labels, costs)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("write", [rci.write_dsrl, rci.write_parquet])

@@ -98,7 +98,9 @@ def write_dsrl(
         "truncated": kept.truncated,
     }
     facts = sidecar(episodes, labels, costs)
-    with replacing_pair(path, facts, overwrite) as temporary, h5py.File(temporary, "w") as file:
+    # First in memory: on a disk that is full, the library loses more than the file.
+    in_memory = {"driver": "core", "backing_store": False, "block_size": 1 << 22}
+    with replacing_pair(path, facts, overwrite) as temporary, h5py.File(temporary, "w", **in_memory) as file:
         for key, array in numbers.items():
             flat = array if array.ndim == 1 else array.reshape(len(array), -1)
             stored = file.create_dataset(key, data=flat.astype(np.float32), compression="gzip")
@@ -110,6 +112,8 @@ def write_dsrl(
                     dataset.attrs["shape"] = array.shape[1:]
         for key, array in {**ends, **extras}.items():
             file.create_dataset(key, data=array, compression="gzip")
+        file.flush()
+        temporary.write_bytes(file.id.get_file_image())
     return Path(path)
 
 

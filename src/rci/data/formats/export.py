@@ -101,6 +101,16 @@ def sidecar(episodes: Episodes, labels: Labels, costs: StepCosts) -> bytes:
     return (json.dumps(facts(episodes, labels, costs), indent=1) + "\n").encode()
 
 
+def require_space(folder: Path, size: int) -> None:
+    """Refuse to begin what a disk has no room for: HDF5 does not survive that."""
+    there = next(place for place in folder.absolute().parents if place.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        raise RciError(
+            f"{folder} needs about {size / 1e6:.1f} MB, but only {free / 1e6:.1f} MB are free there; make room."
+        )
+
+
 @contextmanager
 def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all has gone well, and else vanishes."""

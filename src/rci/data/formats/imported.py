@@ -83,6 +83,8 @@ def stops_of(
     """Stop indices as recorded, or where the recorded cost first exceeds `cost_above`."""
     if cost_above is None:
         return stop_index
+    if not np.isfinite(cost_above):
+        raise RciError(f"cost_above must be a finite number, got {cost_above}.")
     if cost is None:
         raise RciError(
             "the file has no costs to stop at; label the episodes instead: rci label, or rci serve."
