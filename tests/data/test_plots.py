@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from conftest import ragged, sparse_costs
 
 import rci
+from rci.data.errors import RciError
 from rci.data.types import Scores
 
 
 def drawn(figure) -> bytes:
-    """The figure as a notebook would show it."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    return buffer.getvalue()
+    """What a notebook asks for and shows, also if nobody has imported pyplot."""
+    return figure._repr_png_()
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +48,30 @@ def test_costs_are_drawn_row_by_row(labels):
     assert shown.shape == (2, max(costs.lengths[3], costs.lengths[5]))
     np.testing.assert_array_equal(shown[0, : costs.lengths[3]], costs.per_episode()[3])
     assert drawn(costs.plot()).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"), [([999], "there is no episode 999"), ([], "name at least one")]
+)
+def test_episodes_that_are_not_there(labels, chosen, message):
+    with pytest.raises(RciError, match=message):
+        sparse_costs(labels).plot(chosen)
+
+
+def test_what_is_imported_says_what_was_decided(tmp_path):
+    (tmp_path / "log.csv").write_text("run,obs,action,reward,stop\na,1,0.5,1,0\na,1,0.5,1,1\n")
+    told = repr(rci.import_logs(tmp_path / "log.csv"))
+    assert told.startswith(
+        "Imported(Episodes(1 episodes, 2 steps, observation (1,), action (1,)), 1 stopped)\n"
+    )
+    assert "episode = run" in told
+    assert "last observation is repeated" in told
+
+
+def test_an_episode_is_told_in_a_line():
+    episodes = ragged([3, 5])
+    assert repr(episodes[1]).startswith("Episode(5 steps, observation (3,), action (2,), ")
+    assert len(repr(episodes[1]).splitlines()) == 1
 
 
 def test_a_notebook_shows_what_an_artefact_is(point_episodes, labels):

@@ -105,6 +105,8 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     with pytest.raises(RciError, match="policy must be of type Policy"):
         rci.export_onnx("policy", tmp_path / "a.onnx")
     policy = random_policy("bc")
+    with pytest.raises(RciError, match=r"ends in \.onnx, got .*log\.csv"):
+        rci.export_onnx(policy, tmp_path / "log.csv")
     with pytest.raises(RciError, match="cannot write"):
         rci.export_onnx(policy, tmp_path / "nowhere" / "a.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)

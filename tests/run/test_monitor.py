@@ -58,6 +58,12 @@ def test_episodes_that_were_learned_by_heart_are_refused(costs, point_episodes, 
         fit_monitor(costs, point_episodes, point_labels)
 
 
+def test_a_level_needs_safe_episodes(costs, held_out):
+    episodes, _ = held_out
+    with pytest.raises(RciError, match="every one of these episodes was stopped"):
+        fit_monitor(costs, episodes, rci.label(episodes, [0] * len(episodes)))
+
+
 def test_rows_and_the_figure_of_them(costs, held_out):
     episodes, labels = held_out
     rows = judge_monitor(costs, episodes, labels, rates=(0.1, 0.5))

@@ -132,6 +132,14 @@ def test_what_cannot_watch_is_refused(episodes, labels, tmp_path):
         monitor.step(np.zeros(4), np.zeros(2))
     with pytest.raises(RciError, match="the action has a value that is not finite"):
         monitor.step(np.zeros(3), [0.0, np.nan])
+    with pytest.raises(RciError, match="the obs has a value that is not finite"):
+        monitor.step(np.full(3, 1e300), np.zeros(2))
+    with pytest.raises(RciError, match="the obs must be numbers, got <U4"):
+        monitor.step("left", np.zeros(2))
+    with pytest.raises(
+        RciError, match=r"one observation more than actions, got shapes \(2, 3\) and \(2, 2\)"
+    ):
+        monitor.watch(np.zeros((2, 3)), np.zeros((2, 2)))
     with pytest.raises(RciError, match="finite number, got inf"):
         runtime.Monitor(costs.model, float("inf"))
     ahead = runtime.Monitor(random_costs("potential", labels, (3, 2)).model)

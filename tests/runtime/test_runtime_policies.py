@@ -118,3 +118,29 @@ def test_what_cannot_act_is_refused(tmp_path, point_labels):
     taken = runtime.act_with(random_policy("bc"))
     with pytest.raises(RciError, match=r"expects observations of shape \(5,\)"):
         taken.act(np.zeros(4))
+
+
+@pytest.mark.parametrize("method", sorted(runtime.METHODS))
+def test_no_observation_is_no_action(method):
+    policy = random_policy(method)
+    for one in (policy, runtime.act_with(policy)):
+        found = one.act(np.zeros((0, 5)))
+        assert (found.shape, found.dtype) == ((0, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        ("forward", "the observation must be numbers, got <U7"),
+        ({"speed": 1.0}, "the observation must be numbers, got dict"),
+        (None, "the observation must be numbers, got NoneType"),
+        (np.zeros(5, complex), "the observation must be numbers, got complex128"),
+        ([[1.0] * 5, [1.0] * 4], "the observation must be numbers, all rows of one length"),
+        (np.full(5, 1e300), "the observation has a value that is not finite"),
+        (np.full(5, np.nan), "the observation has a value that is not finite"),
+        (np.zeros((2, 3, 5)), r"one or a batch, got shape \(2, 3, 5\)"),
+    ],
+)
+def test_observations_that_are_none(obs, message):
+    with pytest.raises(RciError, match=message):
+        runtime.act_with(random_policy("bc")).act(obs)

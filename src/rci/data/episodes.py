@@ -31,6 +31,11 @@ class Episode(NamedTuple):
     terminated: bool
     truncated: bool
 
+    def __repr__(self) -> str:
+        ends = [name for name in ("terminated", "truncated") if getattr(self, name)]
+        shapes = f"observation {self.obs.shape[1:]}, action {self.action.shape[1:]}"
+        return f"Episode({len(self.reward)} steps, {shapes}, {' and '.join(ends) or 'broke off'})"
+
 
 @dataclass(frozen=True, eq=False)
 class Episodes(Record):

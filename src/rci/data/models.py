@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
-from rci.data.record import Array, Record
+from rci.data.record import Array, Record, float32_numbers
 
 
 class SavedModel(NamedTuple):
@@ -113,7 +113,7 @@ class Policy(Fitted):
         An observation has the shape that was recorded, or is one row of its features. A policy with a memory takes it
         for the first one of an episode; to go on from there, use `begin` and `step`.
         """
-        obs = np.asarray(obs, np.float32)
+        obs = float32_numbers("observation", obs)
         features = int(self.info["obs_size"])
         shapes = ((features,), tuple(self.info.get("obs_shape", (features,))))
         batched = obs.shape[1:] in shapes and obs.ndim > 1
@@ -121,11 +121,11 @@ class Policy(Fitted):
             raise RciError(
                 f"the policy expects observations of shape {shapes[-1]}, one or a batch, got shape {obs.shape}."
             )
-        if not np.isfinite(obs).all():
-            raise RciError("the observation has a value that is not finite.")
         if self.step is None:
             raise RciError("this policy holds weights only; read it with rci.load to act with it.")
-        rows = obs.reshape(-1, features)
+        rows = obs.reshape(len(obs) if batched else 1, features)
+        if len(rows) == 0:
+            return np.zeros((0, int(self.info["action_size"])), np.float32)
         action, _ = self.step(seed, self.begin(len(rows)), rows)
         return action if batched else action[0]
 

@@ -1,19 +1,20 @@
 """Quick looks at artefacts, for notebooks: `episodes.plot()`, `labels.plot()`, `costs.plot()`, `scores.plot()`.
 
-They are plain matplotlib figures, which a notebook shows by itself. The report has more and better ones.
+They are matplotlib figures that a notebook shows by itself. The report has more and better ones.
 """
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from rci.data.errors import RciError
 from rci.data.record import Array
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from rci.data.costs import StepCosts
     from rci.data.episodes import Episodes
     from rci.data.labels import Labels
@@ -24,7 +25,17 @@ BINS = 30
 SHOWN = 40  # episodes in the picture of step costs, if nobody says which
 
 
-def plot_episodes(episodes: Episodes) -> Figure:
+class Picture(Figure):
+    """A figure that a notebook shows; by itself it would show only those of pyplot, which keeps them for ever."""
+
+    def _repr_png_(self) -> bytes:
+        """What a notebook shows."""
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=100)
+        return buffer.getvalue()
+
+
+def plot_episodes(episodes: Episodes) -> Picture:
     """How long the episodes are and what they earned, by the behaviour that recorded them."""
     returns = np.add.reduceat(np.asarray(episodes.reward, np.float64), episodes.step_offset[:-1])
     names = episodes.sources or (episodes.task or "all",)
@@ -41,7 +52,7 @@ def plot_episodes(episodes: Episodes) -> Figure:
     return figure
 
 
-def plot_labels(labels: Labels) -> Figure:
+def plot_labels(labels: Labels) -> Picture:
     """Where episodes were stopped, and how long those were that never were."""
     figure, (axes,) = _figure(1)
     stopped = labels.stopped
@@ -53,9 +64,14 @@ def plot_labels(labels: Labels) -> Figure:
     return figure
 
 
-def plot_costs(costs: StepCosts, episodes: Array | None = None) -> Figure:
+def plot_costs(costs: StepCosts, episodes: Array | None = None) -> Picture:
     """The cost of each step of some episodes, one row each, the first ones if nobody says which."""
     chosen = np.arange(min(SHOWN, len(costs))) if episodes is None else np.atleast_1d(episodes)
+    for i in chosen:
+        if not 0 <= i < len(costs):
+            raise RciError(f"there is no episode {i}: they are numbered from 0 to {len(costs) - 1}.")
+    if len(chosen) == 0:
+        raise RciError("no episode is chosen: name at least one.")
     rows = [costs.total[costs.step_offset[i] : costs.step_offset[i + 1]] for i in chosen]
     picture = np.full((len(rows), max(map(len, rows))), np.nan)
     for row, cost in zip(picture, rows):
@@ -70,7 +86,7 @@ def plot_costs(costs: StepCosts, episodes: Array | None = None) -> Figure:
     return figure
 
 
-def plot_scores(scores: Scores) -> Figure:
+def plot_scores(scores: Scores) -> Picture:
     """What the episodes of a policy earned, those with a violation apart."""
     figure, (axes,) = _figure(1)
     violated = scores.violated
@@ -85,11 +101,8 @@ def plot_scores(scores: Scores) -> Figure:
     return figure
 
 
-def _figure(columns: int) -> tuple[Figure, Any]:
-    """A figure of its own, not one of pyplot's, which would keep it for ever."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * columns, 3.0), layout="constrained")
+def _figure(columns: int) -> tuple[Picture, Any]:
+    figure = Picture(figsize=(4.2 * columns, 3.0), layout="constrained")
     axes = figure.subplots(1, columns, squeeze=False)[0]
     for one in axes:
         one.spines[["top", "right"]].set_visible(False)

@@ -77,6 +77,22 @@ def expect(kind: type, **values: Any) -> None:
             raise RciError(f"{name} must be of type {kind.__name__}, got {type(value).__name__}.")
 
 
+def float32_numbers(name: str, values: ArrayLike) -> Array:
+    """Numbers as networks take them; refuse what is none, or not finite as float32."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise RciError(f"the {name} must be numbers, all rows of one length.") from None
+    if array.dtype.kind not in "fiub":
+        what = type(values).__name__ if array.dtype == object else array.dtype
+        raise RciError(f"the {name} must be numbers, got {what}.")
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32, copy=False)
+    if not np.isfinite(array).all():
+        raise RciError(f"the {name} has a value that is not finite.")
+    return array
+
+
 def check_lengths(lengths: ArrayLike) -> Array:
     """Episode lengths as int64: at least one episode, none of them empty."""
     array = np.asarray(lengths)

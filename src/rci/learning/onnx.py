@@ -57,6 +57,8 @@ def export_onnx(policy: Policy, path: str | Path, seed: int = 0) -> Path:
     The metadata say where it comes from: method, budget, hash of the data, statistics of the observations, version.
     """
     expect(Policy, policy=policy)
+    if Path(path).suffix.lower() != ".onnx":  # an earlier export is replaced, but nothing else
+        raise RciError(f"the name of an ONNX file ends in .onnx, got {path}.")
     try:
         import onnx
         from onnx import helper

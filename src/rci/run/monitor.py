@@ -26,6 +26,8 @@ def fit_monitor(
     """
     risk = held_out_risk(costs, episodes, labels)
     safe = [own for own, stopped in zip(risk, labels.stopped) if not stopped]
+    if not safe:
+        raise RciError("every one of these episodes was stopped: the level is chosen on safe ones.")
     level = choose_level(safe, false_alarm_rate)
     facts = {
         "false_alarm_rate": false_alarm_rate,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from rci.run.engine import Report, Task
 
@@ -61,7 +61,7 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
 def show_share(name: str) -> Iterator[Callable[[float], None]]:
     """Yields the function that is told which share of one thing is done."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+    with _bar(*columns) as progress:
         bar = progress.add_task(name, total=1.0)
         yield lambda share: progress.update(bar, completed=share)
 
@@ -81,8 +81,15 @@ def count(items: Iterable[Item], total: int, name: str) -> list[Item]:
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f}"),
     )
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as progress:
+    with _bar(*columns) as progress:
         return list(progress.track(items, total=total, description=name))
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    """A bar on a terminal, and nothing elsewhere: without one, it would leave an empty line."""
+    console = Console(stderr=True)
+    hidden = not console.is_terminal
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden)
 
 
 def _print_lines(console: Console) -> Report:

@@ -21,7 +21,7 @@ from rci.data.costs import StepCosts
 from rci.data.errors import RciError, unknown_name
 from rci.data.labels import named_channels
 from rci.data.models import SavedModel, SavedMonitor
-from rci.data.record import Array
+from rci.data.record import Array, float32_numbers
 from rci.data.store import read
 from rci.runtime.layers import part
 from rci.runtime.scorers import SCORERS, Scorer
@@ -99,6 +99,10 @@ class Monitor:
         """
         self.reset()
         seen, done = np.asarray(obs), np.asarray(action)
+        if seen.ndim == 0 or done.ndim == 0 or len(seen) != len(done) + 1:
+            raise RciError(
+                f"an episode has one observation more than actions, got shapes {seen.shape} and {done.shape}."
+            )
         return np.array([self.step(seen[t], done[t], seen[t + 1]) for t in range(len(done))])
 
     def _features(self, obs: ArrayLike, action: ArrayLike, next_obs: ArrayLike | None) -> Array:
@@ -109,13 +113,11 @@ class Monitor:
         return self._row("obs", next_obs)
 
     def _row(self, name: str, value: ArrayLike) -> Array:
-        given = np.asarray(value, np.float32)
+        given = float32_numbers(name, value)
         if given.size != self._sizes[name]:
             raise RciError(
                 f"the monitor expects {self._sizes[name]} numbers as {name}, got shape {given.shape}."
             )
-        if not np.isfinite(given).all():
-            raise RciError(f"the {name} has a value that is not finite.")
         return given.reshape(-1)
 
     def __repr__(self) -> str:

@@ -1,3 +1,6 @@
+import resource
+from dataclasses import replace
+
 import h5py
 import numpy as np
 import pytest
@@ -110,6 +113,8 @@ def test_stops_from_recorded_costs(whole, tmp_path):
     found = rci.import_dsrl(write_hdf5(tmp_path / "a.hdf5", flat_columns(whole)))
     assert found.labels() is None
     assert found.labels(cost_above=0.5).stop_index.tolist() == [-1, 2, 0]  # costs are i / 11
+    with pytest.raises(RciError, match="cost_above must be a finite number, got nan"):
+        found.labels(cost_above=float("nan"))
     with pytest.raises(RciError, match="no costs"):
         imported.Imported(found.episodes, None, None, ()).labels(cost_above=0.5)
 
@@ -158,6 +163,26 @@ def test_dsrl_files_come_back_bit_for_bit(dtype, shape, tmp_path):
     assert found.notes == ()
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_amounts_that_are_whole_numbers_come_back_as_amounts(dtype, tmp_path):
+    episodes = sample()
+    episodes = replace(episodes, action=np.arange(13, dtype=dtype)[:, None] % 3)
+    labels, costs = judged(episodes, [2, -1, 3, -1])
+    found = rci.import_dsrl(rci.write_dsrl(tmp_path / "a.hdf5", episodes, labels, costs))
+    assert_same(found.episodes, cut(episodes, labels))
+
+
+def test_numbers_that_float32_cannot_hold(tmp_path):
+    episodes = sample(np.float64)
+    obs = np.array(episodes.obs)
+    obs[1, 0] = -1e300
+    episodes = replace(episodes, obs=obs)
+    labels, costs = judged(episodes, [2, -1, 3, -1])
+    with pytest.raises(RciError, match="observations of step 1 .*write Parquet or Minari"):
+        rci.write_dsrl(tmp_path / "a.hdf5", episodes, labels, costs)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_others_find_in_a_dsrl_file(tmp_path):
     episodes = sample(np.float64, (2, 2))
     labels, costs = judged(episodes, [2, -1, 3, -1])
@@ -203,6 +228,8 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path):
         rci.write_dsrl(path, episodes, labels, costs)
     assert path.read_bytes() == before
     rci.write_dsrl(path, episodes, labels, costs, overwrite=True)
+    with pytest.raises(RciError, match=r"a\.json cannot end in \.json"):
+        rci.write_dsrl(tmp_path / "a.json", episodes, labels, costs, overwrite=True)
     with pytest.raises(RciError, match="belong to other labels"):
         rci.write_dsrl(tmp_path / "b.hdf5", episodes, judged(episodes, [1, -1, 3, -1])[0], costs)
     with pytest.raises(RciError, match="one number for each of 13"):
@@ -210,6 +237,33 @@ def test_nothing_is_overwritten_or_left_behind(tmp_path):
     with pytest.raises(RciError, match="labels must be of type Labels"):
         rci.write_dsrl(tmp_path / "b.hdf5", episodes, costs, labels)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.hdf5", "a.json"]
+
+
+@pytest.mark.parametrize("write", [rci.write_dsrl, rci.write_parquet])
+def test_a_full_disk_leaves_nothing(write, tmp_path):
+    episodes = sample(np.float64, (40, 40))
+    labels, costs = judged(episodes, [2, -1, 3, -1])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 14, before[1]))
+    try:
+        with pytest.raises(RciError, match=r"cannot write .*a\.data: .*File too large"):
+            write(tmp_path / "a.data", episodes, labels, costs)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [rci.write_dsrl, rci.write_parquet])
+def test_a_json_file_of_somebody_else_is_kept(write, tmp_path):
+    episodes = sample()
+    labels, costs = judged(episodes, [2, -1, 3, -1])
+    (tmp_path / "a.json").write_text("precious")
+    with pytest.raises(RciError, match=r"a\.json exists and would be replaced"):
+        write(tmp_path / "a.data", episodes, labels, costs)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.json", "precious")]
+    write(tmp_path / "a.data", episodes, labels, costs, overwrite=True)
+    assert "precious" not in (tmp_path / "a.json").read_text()
+    write(tmp_path / "a.again", episodes, labels, costs)  # the same data, so the same words
 
 
 # --- files that are wrong -------------------------------------------------------------------------------------------
@@ -248,6 +302,10 @@ def test_files_that_are_no_hdf5(tmp_path):
     (tmp_path / "a.hdf5").write_bytes(b"hello")
     with pytest.raises(RciError, match=r"a\.hdf5 is damaged or no HDF5 file"):
         rci.read_dsrl(tmp_path / "a.hdf5")
+    with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
+        file["episode_0/rewards"] = np.zeros(3)
+    with pytest.raises(RciError, match="it is the file of a Minari dataset: read the folder"):
+        rci.read_dsrl(tmp_path / "main_data.hdf5")
     (tmp_path / "a.npz").write_bytes(b"hello")
     with pytest.raises(RciError, match=r"a\.npz cannot be read as an \.npz file"):
         rci.read_omnisafe(tmp_path / "a.npz")

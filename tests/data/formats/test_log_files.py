@@ -224,7 +224,7 @@ def test_parquet_comes_back_bit_for_bit(dtype, shape, group, tmp_path, monkeypat
         ("a,1,2,3,0.25,2,0", "a,1,2,3,,,", "there is no action, but episode 'a' goes on"),
         ("b,0,6,7,-1,3,1\n", "", "episode 1 has no step"),
         ("b,1,", "a,3,", "episode 'a' was there before; its rows must be together, so sort by 'run'"),
-        ("0.25,2,0", "0.25,2,7", "column 'stopped' must be true or false, or 1 or 0, got 7"),
+        ("0.25,2,0", "0.25,2,7", "column 'stopped' must be true or false, yes or no, 1 or 0, got 7"),
         ("0.25,2,0", "0.25,1e309,0", "column 'r' is not finite: inf"),
     ],
 )  # fmt: skip
@@ -247,7 +247,14 @@ def test_mistakes_are_found_with_their_place(log, before, after, message):
         ("a.csv", "obs,action,reward\n1,left,1\n", "line 2, column 'action' must be a number, got 'left'"),
         ("a.csv", "x,action,reward\n1,1,1\n", "no column looks like obs.*The columns are: x, action, reward"),
         ("a.csv", "obs,action\n1,1\n", "no column looks like reward"),
-        ("a.csv", "episode,obs,action,reward\n,1,1,1\n", "line 2, column 'episode' must name an episode, got ''"),
+        ("a.csv", "episode,obs,action,reward\n,1,1,1\n", "line 2, column 'episode' is missing: every row must"),
+        ("a.jsonl", '{"episode": [1], "obs": 1, "action": 1, "reward": 1}\n', "line 1.* must name an episode"),
+        ("a.csv", "obs,action,reward\n0.1,\"0,5\",1\n", "'0,5': write decimals with a point, not with a comma"),
+        ("a.csv", "obs,action,reward,stop\n1,1,1,n\n", "must be true or false, yes or no, 1 or 0, got 'n'"),
+        ("a.csv", "obs,action,reward,time\n1,1,1,noon\n", "say step = '' in the mapping.*got 'noon'"),
+        ("a.jsonl", "", "has no rows"),
+        ("a.jsonl", '{"obs": [], "action": 1, "reward": 1}\n', "line 1, column 'obs' must have at least one number"),
+        ("a.jsonl", '{"obs": [1%s], "action": 1, "reward": 1}\n' % ("0" * 400), "line 1, column 'obs' must be a list"),
         ("a.csv", "episode,obs,action,reward,done\n1,1,1,1,1\n1,1,1,1,0\n", "line 2: episode '1' has ended, but"),
         ("a.csv", "obs,act0,act1,reward\n1,1,,1\n", "line 2, column 'act1' is missing, though other parts"),
         ("a.jsonl", "{", "line 1 is not JSON"),
@@ -281,10 +288,65 @@ def test_folders_that_are_no_logs(tmp_path):
         rci.read_logs(tmp_path)
 
 
-def test_other_encodings(tmp_path):
-    (tmp_path / "a.csv").write_bytes("obs,action,réward\n".encode("latin-1"))
-    with pytest.raises(RciError, match=r"a\.csv is not UTF-8 text"):
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
+def test_other_encodings(tmp_path, encoding):
+    (tmp_path / "a.csv").write_bytes("obs,action,réward\n".encode(encoding))
+    with pytest.raises(RciError, match=r"a\.csv is not UTF-8 text.* Save it again as UTF-8\."):
         rci.read_logs(tmp_path / "a.csv")
+
+
+def test_endings_in_capitals(tmp_path):
+    path = write(tmp_path / "LOG.CSV", LOG)
+    check_log(rci.import_dataset(path, mapping=MAPPING))
+    check_log(rci.import_logs(tmp_path, MAPPING))
+
+
+def test_lists_in_a_spreadsheet(tmp_path):
+    text = 'run,obs,action,reward\na,"[1, 2]",[0.5],1\na,"[3, 4]",[0.25],1\na,"[5, 6]",,\n'
+    found = rci.read_logs(write(tmp_path / "a.csv", text))
+    assert found.obs.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert found.action.tolist() == [[0.5], [0.25]]
+
+
+def test_steps_that_float64_would_round(log):
+    nanoseconds = [1_700_000_000_000_000_000 + 20 * t for t in range(3)]
+    text = "run,t,x,y,u,r\n" + "".join(f"a,{t},0,0,0.5,1\n" for t in nanoseconds)
+    path = log(text)
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        pq.write_table(table.set_column(1, "t", [nanoseconds]), path)
+    elif path.suffix == ".jsonl":
+        row = {"run": "a", "x": 0, "y": 0, "u": 0.5, "r": 1}
+        path.write_text("".join(json.dumps({**row, "t": t}) + "\n" for t in nanoseconds))
+    assert rci.read_logs(path, MAPPING).lengths.tolist() == [3]
+    gap = text.replace(str(nanoseconds[2]), str(nanoseconds[2] + 1))
+    with pytest.raises(
+        RciError, match=f"{nanoseconds[2] + 1} follows {nanoseconds[1]}, but steps are 20 apart"
+    ):
+        rci.read_logs(write(path.with_suffix(".csv"), gap), MAPPING)
+
+
+@pytest.mark.parametrize(
+    ("obs", "message"),
+    [
+        ([[1.0, 2.0], None, [1.0]], "row 2, column 'obs' must be a list of 2 numbers, .* got 1"),
+        ([None, [1.0, 2.0], [1.0, None]], "row 2, column 'obs': a number inside the list is missing"),
+    ],
+)
+def test_rows_of_lists_are_named(tmp_path, obs, message):
+    table = pa.table({"obs": obs, "action": [0.5] * 3, "reward": [1.0] * 3})
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(RciError, match=message):
+        rci.read_logs(tmp_path / "a.parquet")
+
+
+def test_actions_that_may_be_choices_are_told(tmp_path):
+    text = "obs,action,reward\n1,0,1\n1,2,1\n1,1,1\n"
+    path = write(tmp_path / "a.csv", text)
+    assert any("say choices = 3 in the mapping" in note for note in rci.import_logs(path).notes)
+    assert not any("choices" in note for note in rci.import_logs(path, {"choices": 3}).notes)
+    write(path, text.replace("1,2,1", "1,2.5,1"))
+    assert not any("choices" in note for note in rci.import_logs(path).notes)
 
 
 @pytest.mark.parametrize(

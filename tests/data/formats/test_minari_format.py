@@ -1,6 +1,7 @@
 import json
 import shutil
 import warnings
+from types import SimpleNamespace
 
 import gymnasium as gym
 import h5py
@@ -221,6 +222,10 @@ def test_nothing_is_overwritten_or_left_behind(datasets, monkeypatch):
         rci.write_minari("x", episodes, labels, costs)
     with pytest.raises(RciError, match="one of arrow, hdf5, parquet, got 'zip'"):
         rci.write_minari("y-v0", episodes, labels, costs, data_format="zip")
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+        with pytest.raises(RciError, match=r"about 0\.1 MB, but only 0\.0 MB are free"):
+            rci.write_minari("y-v0", episodes, labels, costs)
     with pytest.raises(RciError, match="not one-hot"):
         rci.write_minari("y-v0", episodes, labels, costs, discrete=True)
 

@@ -64,11 +64,12 @@ WRITERS: dict[str, Callable[..., Path]] = {
 def guess_format(path: str | Path) -> str:
     """The format of a file by its ending, of a folder by what is in it; what is neither is the id of a dataset."""
     given = Path(path)
-    if given.suffix in (".hdf5", ".h5"):
+    ending = given.suffix.lower()
+    if ending in (".hdf5", ".h5"):
         return "dsrl"
-    if given.suffix == ".npz":
+    if ending == ".npz":
         return "omnisafe"
-    if given.suffix in BLOCKS:
+    if ending in BLOCKS:
         return "logs"
     if (given / "metadata.json").is_file() or (given / "data" / "metadata.json").is_file():
         return "minari"

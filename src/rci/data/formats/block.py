@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from rci.data.record import Array
 BLOCK_ROWS = 1 << 14
 EMPTY = ("", "none", "null", "nan", "na")
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
+EXACT = 1 << 53  # larger whole numbers are rounded by float64
 
 
 class Numbers(NamedTuple):
@@ -31,12 +34,16 @@ class Block(NamedTuple):
 
     def where(self, row: int, column: str) -> str:
         """File, line and column, for messages."""
-        unit = "row" if self.path.suffix == ".parquet" else "line"
-        return f"{self.path}, {unit} {self.lines[row]}, column {column!r}"
+        return f"{place(self.path, self.lines[row])}, column {column!r}"
 
 
-def numbers(block: Block, name: str) -> Numbers:
-    """A column as numbers, [n] or [n, k], and where they are missing."""
+def place(path: Path, line: int) -> str:
+    """File and line, for messages; a table that is no text has rows."""
+    return f"{path}, {'row' if path.suffix.lower() == '.parquet' else 'line'} {line}"
+
+
+def numbers(block: Block, name: str, wanted: str = "a number") -> Numbers:
+    """A column as numbers, [n] or [n, k], and where they are missing. Messages say what was `wanted`."""
     raw = block.columns[name]
     if isinstance(raw, Numbers):
         return raw
@@ -46,6 +53,7 @@ def numbers(block: Block, name: str) -> Numbers:
             return Numbers(array, np.zeros(len(raw), bool))
     except (ValueError, TypeError, OverflowError):
         pass
+    raw = [_unfolded(value) for value in raw]
     missing = np.array([_is_empty(value) for value in raw], bool)
     vectors = [value for value in raw if isinstance(value, list)]
     blank: Any = [0.0] * len(vectors[0]) if vectors else 0.0
@@ -56,7 +64,23 @@ def numbers(block: Block, name: str) -> Numbers:
             return Numbers(array, missing)
     except (ValueError, TypeError, OverflowError):
         pass
-    return Numbers(_one_by_one(block, name, values, len(vectors[0]) if vectors else 0), missing)
+    if vectors:
+        wanted = f"a list of {len(vectors[0])} numbers, as in other rows"
+    return Numbers(_one_by_one(block, name, values, len(vectors[0]) if vectors else None, wanted), missing)
+
+
+def large_whole_numbers(block: Block, name: str) -> Array | None:
+    """A column of whole numbers without rounding, if some are so large that float64 would round them; else None."""
+    raw = block.columns[name]
+    if isinstance(raw, Numbers):
+        return raw.values.astype(np.int64) if raw.values.dtype.kind in "iu" else None
+    if not all(isinstance(value, str | int) for value in raw):
+        return None
+    try:
+        exact = [int(value) for value in raw]
+        return np.array(exact, np.int64) if max(map(abs, exact), default=0) > EXACT else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def texts(block: Block, name: str) -> Array:
@@ -65,7 +89,9 @@ def texts(block: Block, name: str) -> Array:
     values: list[Any] = raw if isinstance(raw, list) else raw.values.tolist()
     empty = [_is_empty(v) for v in values] if isinstance(raw, list) else raw.missing.tolist()
     for row, value in enumerate(values):
-        if empty[row] or isinstance(value, list | dict):
+        if empty[row]:
+            raise RciError(f"{block.where(row, name)} is missing: every row must name its episode.")
+        if isinstance(value, list | dict):
             raise RciError(f"{block.where(row, name)} must name an episode, got {value!r}.")
     return np.array([_identity(value) for value in values], dtype=object)
 
@@ -74,24 +100,42 @@ def _identity(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
-def _one_by_one(block: Block, name: str, values: list[Any], width: int) -> Array:
+def _unfolded(value: Any) -> Any:
+    """The text "[0.1, 0.2]" as a list: so a list looks in a CSV file."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            pass
+    return value
+
+
+def _one_by_one(block: Block, name: str, values: list[Any], width: int | None, wanted: str) -> Array:
     """The slow way, which understands true and false, and finds the value that is no number."""
-    found: list[float] = []
+    found: list[Any] = []
     for row, value in enumerate(values):
         try:
-            if width:
-                flat = isinstance(value, list) and len(value) == width
-                if not flat or not all(isinstance(number, int | float) for number in value):
-                    raise ValueError
-                continue
-            word = WORDS.get(value.strip().lower()) if isinstance(value, str) else None
-            found.append(float(value) if word is None else word)
+            found.append(_number(value) if width is None else _list(value, width))
         except (ValueError, TypeError, OverflowError):
-            wanted = f"a list of {width} numbers, as in the rows before" if width else "a number"
-            raise RciError(f"{block.where(row, name)} must be {wanted}, got {str(value)[:80]!r}.") from None
-    if width:
-        raise RciError(f"{block.where(0, name)}: the lists are no numbers that fit together.")
-    return np.array(found)
+            comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d*,\d+\s*", value)
+            cure = ": write decimals with a point, not with a comma" if comma else ""
+            raise RciError(
+                f"{block.where(row, name)} must be {wanted}, got {str(value)[:80]!r}{cure}."
+            ) from None
+    return np.array(found, np.float64)
+
+
+def _number(value: Any) -> float:
+    word = WORDS.get(value.strip().lower()) if isinstance(value, str) else None
+    return float(value) if word is None else word
+
+
+def _list(value: Any, width: int) -> list[float]:
+    if not isinstance(value, list) or len(value) != width:
+        raise ValueError
+    if not all(isinstance(number, int | float) for number in value):
+        raise TypeError
+    return [float(number) for number in value]
 
 
 def _is_empty(value: Any) -> bool:

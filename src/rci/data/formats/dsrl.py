@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike
 
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
-from rci.data.formats.export import kept_steps, replacing, sidecar
+from rci.data.errors import RciError
+from rci.data.formats.export import KeptSteps, kept_steps, replacing_pair, sidecar
 from rci.data.formats.flat import Layout, Mismatch, flat_source
 from rci.data.formats.hdf5 import open_hdf5, root_columns
 from rci.data.formats.imported import Imported, Progress, Source, gather, optional, silent
 from rci.data.labels import Labels
-from rci.data.store import write_file
+from rci.data.record import Array
 
 LAYOUT = Layout(
     obs="observations",
@@ -41,7 +42,13 @@ LAYOUT = Layout(
 def dsrl_source(path: str | Path, mismatch: Mismatch = "error") -> Iterator[Source]:
     """The recording in a DSRL or D4RL file, open while it is read."""
     with open_hdf5(path) as file:
-        yield flat_source(str(path), root_columns(file, path), LAYOUT, mismatch)
+        columns = root_columns(file, path)
+        if not columns and "episode_0" in file:
+            raise RciError(
+                f"{path} has an 'episode_0', so it is the file of a Minari dataset: read the folder that it is in, "
+                "which has a metadata.json."
+            )
+        yield flat_source(str(path), columns, LAYOUT, mismatch)
 
 
 def import_dsrl(path: str | Path, mismatch: Mismatch = "error", progress: Progress = silent) -> Imported:
@@ -80,13 +87,7 @@ def write_dsrl(
         "terminals": kept.terminated | kept.stopped,
         "timeouts": (kept.truncated | kept.last & ~kept.terminated) & ~kept.stopped,
     }
-    numbers = {
-        "observations": kept.obs,
-        "next_observations": kept.next_obs,
-        "actions": kept.action,
-        "rewards": kept.reward,
-        "costs": kept.cost,
-    }
+    numbers = _numbers(kept)
     extras = {
         "costs_sparse": kept.sparse,
         **({} if kept.true_cost is None else {"costs_true": kept.true_cost}),
@@ -96,7 +97,10 @@ def write_dsrl(
         "terminated": kept.terminated,
         "truncated": kept.truncated,
     }
-    with replacing(path, overwrite) as temporary, h5py.File(temporary, "w") as file:
+    facts = sidecar(episodes, labels, costs)
+    # First in memory: on a disk that is full, the library loses more than the file.
+    in_memory = {"driver": "core", "backing_store": False, "block_size": 1 << 22}
+    with replacing_pair(path, facts, overwrite) as temporary, h5py.File(temporary, "w", **in_memory) as file:
         for key, array in numbers.items():
             flat = array if array.ndim == 1 else array.reshape(len(array), -1)
             stored = file.create_dataset(key, data=flat.astype(np.float32), compression="gzip")
@@ -108,5 +112,26 @@ def write_dsrl(
                     dataset.attrs["shape"] = array.shape[1:]
         for key, array in {**ends, **extras}.items():
             file.create_dataset(key, data=array, compression="gzip")
-    write_file(Path(path).with_suffix(".json"), sidecar(episodes, labels, costs))
+        file.flush()
+        temporary.write_bytes(file.id.get_file_image())
     return Path(path)
+
+
+def _numbers(kept: KeptSteps) -> dict[str, Array]:
+    """The columns that DSRL has as float32; what float32 cannot hold at all is refused, as others would read inf."""
+    columns = {
+        "observations": kept.obs,
+        "next_observations": kept.next_obs,
+        "actions": kept.action,
+        "rewards": kept.reward,
+        "costs": kept.cost,
+    }
+    most = np.finfo(np.float32).max
+    for key, array in columns.items():
+        too_large = (array.reshape(len(array), -1) > most) | (array.reshape(len(array), -1) < -most)
+        for row in np.flatnonzero(too_large.any(axis=1))[:1]:
+            raise RciError(
+                f"{key} of step {row} has a number that float32, as DSRL has it, cannot hold: {array[row].tolist()}; "
+                "write Parquet or Minari instead."
+            )
+    return columns

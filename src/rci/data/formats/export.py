@@ -20,7 +20,7 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array, expect
-from rci.data.store import sync
+from rci.data.store import sync, write_file
 from rci.data.types import Transitions, kept_rows
 
 
@@ -101,12 +101,22 @@ def sidecar(episodes: Episodes, labels: Labels, costs: StepCosts) -> bytes:
     return (json.dumps(facts(episodes, labels, costs), indent=1) + "\n").encode()
 
 
+def require_space(folder: Path, size: int) -> None:
+    """Refuse to begin what a disk has no room for: HDF5 does not survive that."""
+    there = next(place for place in folder.absolute().parents if place.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        raise RciError(
+            f"{folder} needs about {size / 1e6:.1f} MB, but only {free / 1e6:.1f} MB are free there; make room."
+        )
+
+
 @contextmanager
 def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all has gone well, and else vanishes."""
     target = Path(path)
     if target.exists() and not overwrite:
-        raise RciError(f"{target} exists; choose another name, or say overwrite=True.")
+        raise RciError(f"{target} exists; choose another name, or overwrite it: overwrite=True, --overwrite.")
     if target.is_dir():
         raise RciError(f"{target} is a folder; it is not overwritten.")
     temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
@@ -123,3 +133,19 @@ def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_pair(path: str | Path, facts: bytes, overwrite: bool = False) -> Iterator[Path]:
+    """As `replacing`, and `facts` appear in a JSON file of the same name beside it, which may be somebody else's."""
+    beside = Path(path).with_suffix(".json")
+    if beside == Path(path):
+        raise RciError(f"{path} cannot end in .json: a file of that name is written beside the data.")
+    if beside.is_file() and not overwrite and beside.read_bytes() != facts:
+        raise RciError(
+            f"{beside} exists and would be replaced, as it goes with {Path(path).name}; choose another name, or "
+            "overwrite it: overwrite=True, --overwrite."
+        )
+    with replacing(path, overwrite) as temporary:
+        yield temporary
+        write_file(beside, facts)

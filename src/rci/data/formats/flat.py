@@ -148,6 +148,8 @@ def _check_columns(path: str, columns: Mapping[str, Any], layout: Layout) -> int
 def _count_actions(flat: Flat) -> int:
     """How many actions there are, if they are single whole numbers from 0 on; otherwise 0."""
     column = flat.columns[flat.key("action") or ""]
+    if flat.key("action") != flat.layout.action:  # as RCI writes it: vectors, whatever their type
+        return 0
     if column.dtype.kind not in "iu" or int(np.prod(column.shape[1:])) != 1:
         return 0
     highest = 0

@@ -72,6 +72,11 @@ class Imported:
         None  # [N], episodic cost of the stops, 0 without one; None if every stop counts as 1
     )
 
+    def __repr__(self) -> str:
+        stops = "" if self.stop_index is None else f", {int((self.stop_index >= 0).sum())} stopped"
+        costs = "" if self.cost is None else ", costs recorded"
+        return "\n".join([f"Imported({self.episodes}{stops}{costs})", *(f"  {note}" for note in self.notes)])
+
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
         stops = stops_of(self.stop_index, self.cost, self.episodes.lengths, cost_above)
@@ -86,6 +91,8 @@ def stops_of(
     """Stop indices as recorded, or where the recorded cost first exceeds `cost_above`."""
     if cost_above is None:
         return stop_index
+    if not np.isfinite(cost_above):
+        raise RciError(f"cost_above must be a finite number, got {cost_above}.")
     if cost is None:
         raise RciError(
             "the file has no costs to stop at; label the episodes instead: rci label, or rci serve."

@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.block import Block, numbers, texts
+from rci.data.formats.block import Block, large_whole_numbers, numbers, place, texts
 from rci.data.formats.mapping import ColumnNames
 from rci.data.formats.rows import Rows, one_hot
 from rci.data.record import Array
+
+MOST_CHOICES = 1023  # no choice between actions has more
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,9 @@ class LogReader:
     names: ColumnNames
     seen: dict[str, Path] = field(default_factory=dict)  # where each episode was
     stride: float | None = None  # by how much steps grow, if they are whole numbers
+    choices: int = (
+        0  # as how many choices the actions could be read: whole numbers, one each; -1 if they could not
+    )
 
     def remember(self, path: Path, blocks: Iterator[Block], rows: int | None = None) -> None:
         """Names of the episodes in the first rows of a file that has been read before, or in all of them."""
@@ -72,6 +77,7 @@ class LogReader:
         held: LogRows | None = None
         for block in blocks:
             rows = extract(block, self.names)
+            self._look_for_choices(rows)
             rows = rows if held is None else held.joined(rows)
             if not began and rows.episode is not None:
                 self._begin(rows.episode[0], path, rows.line[0])
@@ -87,7 +93,6 @@ class LogReader:
         """Whether each row but the last is the end of an episode."""
         flag = (rows.terminated | rows.truncated)[:-1]
         onward = flag & ~rows.bare[1:]  # a flag, and then no bare row that would complete the episode
-        where = f"{path}, {'row' if path.suffix == '.parquet' else 'line'}"
         if rows.episode is None:
             ends = rows.bare[:-1] | onward
             if rows.step is not None:
@@ -96,51 +101,63 @@ class LogReader:
             ends = rows.episode[1:] != rows.episode[:-1]
             for row in np.flatnonzero(rows.bare[:-1] & ~ends)[:1]:
                 raise RciError(
-                    f"{where} {rows.line[row]}: there is no action, but episode {rows.episode[row]!r} goes on; "
+                    f"{place(path, rows.line[row])}: there is no action, but episode {rows.episode[row]!r} goes on; "
                     "only its last row may be an observation alone."
                 )
             for row in np.flatnonzero(onward & ~ends)[:1]:
                 raise RciError(
-                    f"{where} {rows.line[row]}: episode {rows.episode[row]!r} has ended, but it goes on in the "
+                    f"{place(path, rows.line[row])}: episode {rows.episode[row]!r} has ended, but it goes on in the "
                     "next row."
                 )
             for row in np.flatnonzero(ends):
                 self._begin(rows.episode[row + 1], path, rows.line[row + 1])
         if rows.step is not None:
-            self._check_steps(rows, ends, where)
+            self._check_steps(rows, ends, path)
         if rows.next_obs is not None:
             differs = (rows.next_obs[:-1] != rows.obs[1:]).reshape(len(ends), -1).any(axis=1)
             for row in np.flatnonzero(differs & ~ends & ~rows.bare[:-1])[:1]:
                 raise RciError(
-                    f"{where} {rows.line[row]}: the next observation is not the observation of the row that follows."
+                    f"{place(path, rows.line[row])}: the next observation is not the observation of the row that "
+                    "follows."
                 )
         return ends
+
+    def _look_for_choices(self, rows: LogRows) -> None:
+        """Keep an eye on actions: numbers such as 0, 2, 1 may be names of choices, which only the user knows."""
+        action = rows.action[~rows.bare]
+        if self.choices < 0 or self.names.choices or len(action) == 0:
+            return
+        single = action.shape[1:] == (1,)
+        if single and ((action >= 0) & (action <= MOST_CHOICES) & (action == np.floor(action))).all():
+            self.choices = max(self.choices, int(action.max()) + 1)
+        else:
+            self.choices = -1
 
     def _begin(self, episode: str, path: Path, line: int) -> None:
         """Remember an episode; the same one must not begin twice."""
         before = self.seen.get(episode)
         if before == path:
             raise RciError(
-                f"{path}, line {line}: episode {episode!r} was there before; its rows must be together, so sort by "
+                f"{place(path, line)}: episode {episode!r} was there before; its rows must be together, so sort by "
                 f"{self.names.episode!r}."
             )
         if before is not None and not self.names.episodes_per_file:
             raise RciError(
-                f"{path}, line {line}: episode {episode!r} is in {before} already; if it is another one, say "
+                f"{place(path, line)}: episode {episode!r} is in {before} already; if it is another one, say "
                 "episodes_per_file = true in the mapping."
             )
         self.seen[episode] = path
 
-    def _check_steps(self, rows: LogRows, ends: Array, where: str) -> None:
+    def _check_steps(self, rows: LogRows, ends: Array, path: Path) -> None:
         """Steps grow; whole numbers grow by the same amount everywhere."""
         step = np.asarray(rows.step)
         grown = np.diff(step)
         name = self.names.step
         for row in np.flatnonzero(~ends & (grown <= 0))[:1]:
-            what = "twice" if grown[row] == 0 else f"after {step[row]:g}"
+            what = "twice" if grown[row] == 0 else f"after {_shown(step[row])}"
             raise RciError(
-                f"{where} {rows.line[row + 1]}, column {name!r}: {step[row + 1]:g} comes {what} in an episode; remove "
-                "duplicates, and sort the rows."
+                f"{place(path, rows.line[row + 1])}, column {name!r}: {_shown(step[row + 1])} comes {what} in an "
+                "episode; remove duplicates, and sort the rows."
             )
         if len(grown) == 0 or not (step == np.floor(step)).all():
             return
@@ -149,10 +166,15 @@ class LogReader:
             self.stride = float(grown[inside[0]])
         for row in inside[grown[inside] != self.stride][:1]:
             raise RciError(
-                f"{where} {rows.line[row + 1]}, column {name!r}: {step[row + 1]:g} follows {step[row]:g}, but steps "
-                f"are {self.stride:g} apart elsewhere; rows are missing. If {name!r} counts no steps, say step = '' in "
-                "the mapping."
+                f"{place(path, rows.line[row + 1])}, column {name!r}: {_shown(step[row + 1])} follows "
+                f"{_shown(step[row])}, but steps are {self.stride:.15g} apart elsewhere; rows are missing. If {name!r} "
+                "counts no steps, say step = '' in the mapping."
             )
+
+
+def _shown(step: np.generic) -> str:
+    """A step with all its digits."""
+    return str(step) if step.dtype.kind == "i" else f"{step:.15g}"
 
 
 def extract(block: Block, names: ColumnNames) -> LogRows:
@@ -185,7 +207,7 @@ def extract(block: Block, names: ColumnNames) -> LogRows:
         stopped=_flag(block, names.stop) if names.stop else None,
         severity=_severity(block, names.severity) if names.severity else None,
         episode=texts(block, names.episode) if names.episode else None,
-        step=_single(block, names.step, np.zeros(count, bool)).astype(np.float64) if names.step else None,
+        step=_steps(block, names.step) if names.step else None,
     )
 
 
@@ -195,13 +217,16 @@ def _vector(block: Block, columns: tuple[str, ...], may_lack: Array | None) -> t
     for name, part in zip(columns, found):
         _check(block, name, part.values, part.missing, part.missing if may_lack is None else may_lack)
     missing = np.stack([part.missing for part in found], axis=1)
+    for name, part in zip(columns, found):
+        if part.values.size == 0:
+            raise RciError(f"{block.where(0, name)} must have at least one number, got an empty list.")
     if len(found) == 1 and found[0].values.ndim > 1:
         return found[0].values, missing
     return np.concatenate([part.values.reshape(len(part.values), -1) for part in found], axis=1), missing
 
 
-def _single(block: Block, name: str, may_lack: Array) -> Array:
-    part = numbers(block, name)
+def _single(block: Block, name: str, may_lack: Array, wanted: str = "a number") -> Array:
+    part = numbers(block, name, wanted)
     if part.values.ndim != 1:
         raise RciError(f"{block.where(0, name)} must be one number, got a list.")
     _check(block, name, part.values, part.missing, may_lack)
@@ -216,13 +241,22 @@ def _check(block: Block, name: str, values: Array, missing: Array, may_lack: Arr
             raise RciError(f"{block.where(row, name)} is not finite: {values[row].tolist()}.")
 
 
+def _steps(block: Block, name: str) -> Array:
+    """What counts the steps. Times in nanoseconds need all their digits, more than float64 has."""
+    wanted = f"a number (if {name!r} counts no steps, say step = '' in the mapping)"
+    values = _single(block, name, np.zeros(len(block.lines), bool), wanted)
+    exact = large_whole_numbers(block, name)
+    return values.astype(np.float64) if exact is None else exact
+
+
 def _flag(block: Block, name: str) -> Array:
     """Flags; none where nothing is said."""
     if not name:
         return np.zeros(len(block.lines), bool)
-    values = _single(block, name, np.ones(len(block.lines), bool))
+    wanted = "true or false, yes or no, 1 or 0"
+    values = _single(block, name, np.ones(len(block.lines), bool), wanted)
     for row in np.flatnonzero((values != 0) & (values != 1))[:1]:
-        raise RciError(f"{block.where(row, name)} must be true or false, or 1 or 0, got {values[row]:g}.")
+        raise RciError(f"{block.where(row, name)} must be {wanted}, got {values[row]:g}.")
     return values != 0
 
 

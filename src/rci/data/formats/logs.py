@@ -58,7 +58,7 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
     state: dict[str, Any] = {}
     yield Source(
         str(path),
-        pieces_of_rows(_rows(files, names, state), notes, state),
+        pieces_of_rows(_rows(files, names, notes, state), notes, state),
         rows,
         notes,
         files=tuple(files),
@@ -67,9 +67,9 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
     )
 
 
-def _rows(files: list[Path], names: ColumnNames, state: dict[str, Any]) -> Iterator[Rows]:
+def _rows(files: list[Path], names: ColumnNames, notes: list[str], state: dict[str, Any]) -> Iterator[Rows]:
     begin, row = state.get("file", 0), state.get("row", 0)
-    reader = LogReader(names, stride=state.get("stride"))
+    reader = LogReader(names, stride=state.get("stride"), choices=state.get("choices", 0))
     if names.episode:  # names of episodes are read once more, the rest is not
         for file in files[:begin]:
             reader.remember(file, blocks_of(file, [names.episode]))
@@ -85,6 +85,13 @@ def _rows(files: list[Path], names: ColumnNames, state: dict[str, Any]) -> Itera
             )
         for rows, last in reader.rows(file, blocks_of(file, names.used(), row), row > 0):
             row += len(rows.reward)
-            state.update(file=number + last, row=0 if last else row, stride=reader.stride)
+            state.update(
+                file=number + last, row=0 if last else row, stride=reader.stride, choices=reader.choices
+            )
             yield rows
         row = 0
+    if reader.choices > 1:
+        notes.append(
+            f"actions are whole numbers up to {reader.choices - 1}, taken as amounts; if they are names of choices, "
+            f"say choices = {reader.choices} in the mapping"
+        )

@@ -14,13 +14,15 @@ from numpy.typing import ArrayLike
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.data.formats.export import KeptSteps, facts, kept_steps, replacing
+from rci.data.formats.export import KeptSteps, facts, kept_steps, replacing, require_space
 from rci.data.formats.imported import Progress, optional, silent
 from rci.data.formats.minari import datasets_root
 from rci.data.formats.minari_storage import STORAGES
 from rci.data.formats.rows import is_one_hot
 from rci.data.labels import Labels
 from rci.data.record import Array
+
+EPISODE_BYTES = 1 << 15  # that Minari's storage takes for an episode beside its numbers
 
 
 def write_minari(
@@ -56,6 +58,8 @@ def write_minari(
         discrete = is_one_hot(kept.action)
     elif discrete and not is_one_hot(kept.action):
         raise RciError("actions that are not one-hot float32 vectors cannot be written as a choice.")
+    size = sum(array.nbytes for array in vars(kept).values() if array is not None)
+    require_space(folder, size + EPISODE_BYTES * len(episodes))
     spaces = gymnasium.spaces
     action_space = spaces.Discrete(kept.action.shape[1]) if discrete else _box(spaces, kept.action)
     with replacing(folder) as temporary:

@@ -11,11 +11,10 @@ from numpy.typing import ArrayLike
 
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes, rows_of
-from rci.data.formats.export import KeptSteps, kept_steps, replacing, sidecar
+from rci.data.formats.export import KeptSteps, kept_steps, replacing_pair, sidecar
 from rci.data.formats.imported import Progress, optional, silent
 from rci.data.labels import Labels
 from rci.data.record import Array
-from rci.data.store import write_file
 
 GROUP_ROWS = 1 << 16
 
@@ -36,7 +35,7 @@ def write_parquet(
     """
     arrow, parquet = optional("pyarrow", "pyarrow"), optional("pyarrow.parquet", "pyarrow")
     kept = kept_steps(episodes, labels, costs, true_cost)
-    with replacing(path, overwrite) as temporary:
+    with replacing_pair(path, sidecar(episodes, labels, costs), overwrite) as temporary:
         writer: Any = None
         try:
             for first, end in _groups(kept.lengths):
@@ -47,7 +46,6 @@ def write_parquet(
         finally:
             if writer is not None:
                 writer.close()
-    write_file(Path(path).with_suffix(".json"), sidecar(episodes, labels, costs))
     return Path(path)
 
 

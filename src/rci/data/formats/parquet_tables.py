@@ -48,7 +48,8 @@ def parquet_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator
                 table = arrow.Table.from_batches([batch])
                 table = table if set(names) <= set(table.column_names) else table.flatten()
                 columns = {
-                    name: _column(path, name, table.schema.field(name), table.column(name)) for name in names
+                    name: _column(path, name, table.schema.field(name), table.column(name), first)
+                    for name in names
                 }
                 lines = row - len(batch) + np.arange(len(batch))
             yield Block(path, columns, lines)
@@ -68,7 +69,7 @@ def _batch_rows(metadata: Any) -> int:
     return min(BLOCK_ROWS, max(256, CHUNK_BYTES // 4 * metadata.num_rows // max(1, size)))
 
 
-def _column(path: Path, name: str, field: Any, chunked: Any) -> list[Any] | Numbers:
+def _column(path: Path, name: str, field: Any, chunked: Any, first: int) -> list[Any] | Numbers:
     """A column of numbers, or of lists of numbers of one length; anything else as it is."""
     arrow = optional("pyarrow", "pyarrow")
     types = arrow.types
@@ -81,7 +82,7 @@ def _column(path: Path, name: str, field: Any, chunked: Any) -> list[Any] | Numb
         or types.is_list(values.type)
         or types.is_large_list(values.type)
     ):
-        return _vectors(path, name, field, values, missing)
+        return _vectors(path, name, field, values, missing, first)
     if types.is_boolean(values.type) or types.is_integer(values.type) or types.is_floating(values.type):
         filled = values.fill_null(False if types.is_boolean(values.type) else 0)
         array = np.array(filled.to_numpy(zero_copy_only=False))
@@ -91,20 +92,25 @@ def _column(path: Path, name: str, field: Any, chunked: Any) -> list[Any] | Numb
     return listed
 
 
-def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any) -> Numbers:
+def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any, first: int) -> Numbers:
     compute = optional("pyarrow.compute", "pyarrow")
     present = values.drop_null()
-    lengths = set(compute.unique(compute.list_value_length(present)).to_pylist())
-    if len(lengths) > 1:
-        raise RciError(f"{path}, column {name!r}: lists must all be of one length, got {sorted(lengths)}.")
+    lengths = compute.list_value_length(present).to_numpy(zero_copy_only=False)
+    row = first + np.flatnonzero(~missing)
+    for i in np.flatnonzero(lengths != lengths[:1])[:1]:
+        raise RciError(
+            f"{path}, row {row[i]}, column {name!r} must be a list of {lengths[0]} numbers, as in the rows before, got "
+            f"{lengths[i]}."
+        )
     flat = present.flatten()
     if flat.null_count:
-        raise RciError(f"{path}, column {name!r}: {flat.null_count} values inside lists are missing.")
+        inside = next(i for i, value in enumerate(present) if value.values.null_count)
+        raise RciError(f"{path}, row {row[inside]}, column {name!r}: a number inside the list is missing.")
     inner = flat.to_numpy(zero_copy_only=False)
     if inner.dtype.kind not in "fiub":
         raise RciError(f"{path}, column {name!r} must be lists of numbers, got {values.type}.")
     fixed = getattr(values.type, "list_size", 0)
-    shape: tuple[int, ...] = (lengths.pop() if lengths else fixed,)
+    shape: tuple[int, ...] = (int(lengths[0]) if len(lengths) else fixed,)
     told = (field.metadata or {}).get(b"shape")  # as RCI writes it
     if told is not None:
         shape = tuple(int(n) for n in told.split(b",") if n)

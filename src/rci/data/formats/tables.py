@@ -19,16 +19,16 @@ def files_of(path: Path) -> tuple[list[Path], list[str]]:
     """The table at `path`, or all tables of one kind in a folder, sorted by name; names of files that are none."""
     known = ", ".join(BLOCKS)
     if path.is_file():
-        if path.suffix not in BLOCKS:
-            raise RciError(f"logs are read from {known} files, not from {path.name}.")
+        if path.suffix.lower() not in BLOCKS:
+            raise RciError(f"logs are read from {known} files, not from {path.name}: convert or unpack it.")
         return [path], []
     if not path.is_dir():
         raise RciError(f"there is nothing at {path}.")
     inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
-    tables = [p for p in inside if p.suffix in BLOCKS]
+    tables = [p for p in inside if p.suffix.lower() in BLOCKS]
     if not tables:
         raise RciError(f"there are no {known} files in {path}.")
-    kinds = sorted({p.suffix for p in tables})
+    kinds = sorted({p.suffix.lower() for p in tables})
     if len(kinds) > 1:
         raise RciError(
             f"{path} has files of several kinds, {' and '.join(kinds)}; keep one kind in a folder."
@@ -38,12 +38,12 @@ def files_of(path: Path) -> tuple[list[Path], list[str]]:
 
 def columns_of(path: Path) -> list[str]:
     """The names of the columns of a file, in its order."""
-    return COLUMNS[path.suffix](path)
+    return COLUMNS[path.suffix.lower()](path)
 
 
 def count_rows(path: Path) -> int:
     """About how many rows a file has."""
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         return parquet_rows(path)
     with open(path, "rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
@@ -52,7 +52,7 @@ def count_rows(path: Path) -> int:
 def blocks_of(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
     """The rows of a file from the first one on, with these columns, in blocks. Text has to be read to be skipped."""
     rows = 0
-    for block in BLOCKS[path.suffix](path, names, first):
+    for block in BLOCKS[path.suffix.lower()](path, names, first):
         rows += len(block.lines)
         if len(block.lines):
             yield block

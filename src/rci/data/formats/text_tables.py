@@ -27,6 +27,8 @@ def json_columns(path: Path) -> list[str]:
     names: dict[str, None] = {}
     for _, row in _json_rows(path):
         names.update(dict.fromkeys(row))
+    if not names:
+        raise RciError(f"{path} has no rows.")
     return list(names)
 
 
@@ -81,7 +83,7 @@ def _text(path: Path) -> Iterator[Any]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as error:
-        raise RciError(f"{path} is not UTF-8 text: {error}.") from None
+        raise RciError(f"{path} is not UTF-8 text: {error}. Save it again as UTF-8.") from None
     except csv.Error as error:
         raise RciError(f"{path} is not CSV: {error}.") from None
     except OSError as error:
@@ -98,6 +100,8 @@ def _header(path: Path, reader: Any) -> list[str]:
     names = [name.strip() for name in next(reader, [])]
     if not any(names):
         raise RciError(f"{path} is empty: its first line must name the columns.")
+    if "\0" in "".join(names):
+        raise RciError(f"{path} is not UTF-8 text: it looks like UTF-16. Save it again as UTF-8.")
     for name in names:
         if names.count(name) > 1:
             raise RciError(f"{path}: two columns have the name {name!r}.")
