@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 
@@ -22,6 +24,8 @@ os.environ["XLA_FLAGS"] = (
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_DEBUG_KEY_REUSE"] = "1"
+
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -89,3 +93,24 @@ def sparse_costs(labels: Labels) -> StepCosts:
     cost = np.zeros((int(kept.sum()), *labels.cost.shape[1:]))
     cost[np.cumsum(kept) - 1] = labels.cost
     return StepCosts(cost, kept, labels.cost, True, "sparse", labels.hash, channels=labels.channels)
+
+
+@pytest.fixture(scope="module")
+def object_server():
+    """An S3 server of our own; s3:// means it as long as the fixture lasts, in programs that are started too."""
+    program = Path(__file__).parent / "run" / "object_server.py"
+    server = subprocess.Popen(
+        [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    endpoint = server.stdout.readline().strip()
+    assert endpoint.startswith("http://127.0.0.1:")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("AWS_ENDPOINT_URL", endpoint),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("AWS_DEFAULT_REGION", "us-east-1"),
+        ):
+            patch.setenv(name, value)
+        yield endpoint
+    server.communicate(timeout=30)  # the end of its input is its end

@@ -115,7 +115,13 @@ def test_a_monitor_and_how_early_it_is(stages, tmp_path):
         (["import", "data.npz", "--out", "x", "--mapping", "columns.toml"], "columns of plain logs"),
         (["import", "log.csv", "--out", "log.csv"], "not an artefact folder"),
         (["export", "EPISODES", "--out", "x.hdf5"], "with its labels and step costs"),
-        (["export", "EPISODES", "LABELS", "COSTS", "--out", "x.txt"], "unknown format '.txt'"),
+        (
+            ["export", "EPISODES", "LABELS", "COSTS", "--out", "x.txt"],
+            "the format of x.txt is not known by its name",
+        ),
+        (["export", "EPISODES", "--out", "x.onnx"], "a policy with --onnx"),
+        (["import", "log.csv", "--out", "x", "--cost-above", "0.5"], "log.csv has no costs"),
+        (["import", "log.csv", "--out", "x", "--cost-above", "nan"], "must be a finite number"),
         (["export", "EPISODES", "LABELS", "COSTS", "--out", "x.hdf5", "--seed", "3"], "nothing is drawn"),
         (["export", "POLICY", "LABELS", "--onnx", "--out", "x.onnx"], "nothing else"),
         (["export", "EPISODES", "--onnx", "--out", "x.onnx"], "'policy' is needed"),
@@ -126,6 +132,7 @@ def test_mistakes_are_told_and_leave_nothing(stages, tmp_path, monkeypatch, word
     monkeypatch.chdir(tmp_path)
     for name in ("log.xyz", "log.csv", "data.npz", "columns.toml"):
         (tmp_path / name).write_text("x\n")
+    (tmp_path / "log.csv").write_text("episode,obs,action,reward\n0,0.5,0.5,0\n")
     before = sorted(path.name for path in tmp_path.iterdir())
     places = {name.upper(): stages / name for name in ("episodes", "labels", "costs", "policy")}
     result = run(*(places.get(word, word) for word in words))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def import_to(
     """
     if data_format is not None and data_format not in SOURCES:
         raise unknown_name("format", data_format, SOURCES)
+    if cost_above is not None and not math.isfinite(cost_above):
+        raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
     kind = data_format or guess_format(source)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
@@ -72,8 +75,13 @@ def export_data(
     kind = data_format or ENDINGS.get(
         Path(out).suffix, "minari" if "/" in out and not Path(out).suffix else ""
     )
+    if not kind:
+        raise RciError(
+            f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
+            f"{' or '.join(sorted(WRITERS))}."
+        )
     if kind not in WRITERS:
-        raise unknown_name("format", kind or Path(out).suffix, WRITERS)
+        raise unknown_name("format", kind, WRITERS)
     if overwrite and kind == "minari":
         raise RciError("a Minari dataset is not overwritten; choose another id.")
     parts = read(episodes, "episodes"), read(labels, "labels"), read(costs, "costs")

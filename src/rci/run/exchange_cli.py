@@ -74,7 +74,8 @@ def export(
     else:
         if labels is None or costs is None:
             raise RciError(
-                "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS."
+                "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy "
+                "with --onnx."
             )
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")

@@ -81,11 +81,16 @@ def write_source(
             if source_key(source) != key:
                 work.discard()
                 raise RciError(f"{source.path} was changed while it was read; import it again.")
+            if costs is not None and "cost" not in work.arrays:
+                work.discard()
+                raise RciError(
+                    f"{source.path} has no costs; label its episodes instead: rci label, or rci serve."
+                )
             lengths, stop_index, severity = (
                 _whole(work, name) for name in ("lengths", "stop_index", "severity")
             )
             digest = _finish(work, source, provenance)
-            if costs is not None and "cost" in work.arrays:
+            if costs is not None:
                 costs.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(work.arrays["cost"].path, costs)
             os.rename(work.artefact, temporary)
@@ -95,9 +100,7 @@ def write_source(
                 "the same command goes on from there."
             ) from error
     severity = usable_severity(stop_index, severity, source.notes)
-    cost = None
-    if costs is not None and "cost" in work.arrays:
-        cost = np.load(costs, mmap_mode="r", allow_pickle=False)
+    cost = None if costs is None else np.load(costs, mmap_mode="r", allow_pickle=False)
     return Converted(target, digest, lengths, stop_index, cost, tuple(source.notes), severity, before)
 
 
