@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("ray")
 
 from rci.data.errors import RciError
+from rci.run import ray_engine
 from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine
 
@@ -217,3 +218,12 @@ def test_machines_that_share_only_an_object_store(cluster, undisturbed, tmp_path
 def test_no_cluster_there(tmp_path):
     with pytest.raises(RciError, match=r"there is no Ray cluster to join at '127.0.0.1:9'"):
         run_jobs(jobs(tmp_path, 5), Engine("ray", address="127.0.0.1:9"), lambda *_: None)
+
+
+def test_a_machine_that_differs_refuses_the_work(monkeypatch):
+    monkeypatch.setattr(ray_engine, "_prepare_once", lambda: None)
+    here = ray_engine.fingerprint()
+    there = {**here, "numpy": "1.0", "XLA_FLAGS": "--other"}
+    failure = ray_engine._perform(None, "task", there, None)
+    assert f"numpy {here['numpy']} instead of 1.0" in failure.error
+    assert "XLA_FLAGS" in failure.error

@@ -22,6 +22,12 @@ from rci.run.engine import Engine, News, Progress, Task, Work
 from rci.run.jobs import code_digest
 from rci.run.work_log import Failure, attempt
 
+COMPILER_SWITCHES = (
+    "XLA_FLAGS",
+    "JAX_ENABLE_X64",
+    "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_DISABLE_MOST_OPTIMIZATIONS",
+)
 WAIT = 0.5  # seconds between two looks at the progress of tasks
 TELL = 0.5  # seconds between two words of a worker
 
@@ -126,9 +132,10 @@ def _first_line(error: Exception) -> str:
 
 
 @cache
-def fingerprint() -> tuple[str, dict[str, str]]:
-    """What must be the same on every machine for results to be the same: this code and the packages it uses."""
-    return code_digest(), versions()
+def fingerprint() -> dict[str, str]:
+    """What must be the same on every machine for results to be the same: code, packages, how it is compiled."""
+    switches = {name: os.environ.get(name, "") for name in COMPILER_SWITCHES}
+    return {**versions(), **switches, "source files of rci": code_digest()[:12]}
 
 
 class _Board:
@@ -145,7 +152,7 @@ class _Board:
         return shares
 
 
-def _perform(work: Work, name: str, expected: tuple[str, dict[str, str]], board: Any) -> Failure | None:
+def _perform(work: Work, name: str, expected: dict[str, str], board: Any) -> Failure | None:
     """In a worker: do the work on one core, and say how it ended."""
     _prepare_once()
     if fingerprint() != expected:
@@ -170,13 +177,11 @@ def _teller(name: str, board: Any) -> Progress:
     return progress
 
 
-def _difference(expected: tuple[str, dict[str, str]]) -> str:
-    code, packages = fingerprint()
+def _difference(expected: dict[str, str]) -> str:
+    here = fingerprint()
     other = [
-        f"{name} {packages.get(name, 'missing')} instead of {version}"
-        for name, version in expected[1].items()
-        if packages.get(name) != version
+        f"{name} {here.get(name) or 'missing'} instead of {expected.get(name) or 'none'}"
+        for name in sorted(set(here) | set(expected))
+        if here.get(name) != expected.get(name)
     ]
-    if code != expected[0]:
-        other.append("other source files of rci")
     return f"a machine of the cluster differs from this one, so its results would too: {', '.join(other)}."
