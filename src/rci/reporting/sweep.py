@@ -12,7 +12,7 @@ from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.reporting import markdown
 from rci.reporting.figures import Picture, render
-from rci.reporting.markup import document, figure, method_name, table
+from rci.reporting.markup import document, method_name, strips, table
 from rci.reporting.palette import LOOKS, OTHERS, Look
 from rci.reporting.summary import column_places, fixed, percent
 
@@ -157,7 +157,7 @@ def _told(group: SweepGroup, places: int) -> str:
 def page(groups: Sequence[SweepGroup], facts: SweepFacts, style: dict[str, Look], picture: Picture) -> str:
     """The whole page."""
     sections = [
-        ("figure", "Return against violations", figure(picture)),
+        ("figure", "Return against violations", strips([picture])),
         ("table", "Every group", _table(groups, style)),
         ("run", "What was run", _run(facts)),
     ]

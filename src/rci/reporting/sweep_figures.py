@@ -14,9 +14,9 @@ from rci.reporting.paper_bar_figures import percent_tick
 from rci.reporting.summary import tightness
 from rci.reporting.sweep import SweepGroup
 
-PANEL_WIDTH, PANEL_HEIGHT = 5.2, 3.4  # inches
+PANEL_WIDTH, PANEL_HEIGHT = 7.6, 3.6  # inches
 LINE_HEIGHT = 0.19  # inches, of one line of the legend
-LETTERS_ABREAST = 90  # of all columns of the legend, beside which a panel of one task has room
+LETTERS_ABREAST = 130  # of one line of the legend, below the panel of one task
 
 
 def trade_offs(lines: Mapping[tuple[str, str], Sequence[SweepGroup]], style: Mapping[str, Look]) -> Figure:
