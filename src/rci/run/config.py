@@ -138,7 +138,7 @@ def lay(under: Table, over: Table) -> Table:
         method = _method(over, section)
         if method not in (None, _method(under, section)):
             known = method_settings(section).get(method) if isinstance(method, str) else None
-            if known is not None and isinstance(under.get(section), Mapping):  # else it is found out later
+            if known is not None:  # else it is unknown, which is found later
                 shared = {key: value for key, value in under[section].items() if key in known}
                 under = {**under, section: shared}
     return merge(under, over)
@@ -160,8 +160,10 @@ def method_settings(section: str) -> dict[str, set[str]]:
 
 def _method(table: Table, section: str) -> Any:
     """The method that a table names, if any; whether it is a name is checked later."""
-    own = table.get(section)
-    return own.get("method") if isinstance(own, Mapping) else None
+    own = table.get(section, {})
+    if not isinstance(own, Mapping):
+        raise RciError(f"settings.{section} must be a table, not {own!r} ({type(own).__name__}).")
+    return own.get("method")
 
 
 def parse_flags(flags: Sequence[str]) -> Table:
