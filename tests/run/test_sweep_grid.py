@@ -1,6 +1,8 @@
 """The file of a sweep: what it may say, the points that it stands for, and every mistake in it."""
 
 import itertools
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from rci.data.errors import RciError
 from rci.run.sweep.grid import combinations, identity, parse_grid, points_of, read_grid, told
+from rci.run.sweep.plan import plan_points
 
 POINT = 'task = "point"\n'
 
@@ -163,3 +166,12 @@ def test_what_means_the_same():
     assert identity([0.1, {"a": 2}]) == identity((0.1, {"a": 2.0}))
     assert identity("1") != identity(1)
     assert told({"a": True, "b": "x", "c": [1, float("inf")]}) == 'a=true, b=x, c=[1, "inf"]'
+
+
+def test_the_grids_of_the_docs():
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    first, second = (tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL))
+    plan = plan_points(points_of(read_grid(first)), Path("runs"))
+    assert (len(plan.points), len(plan.policies), len(plan.jobs)) == (6, 18, 42)
+    assert sum(map(len, plan.asked)) == 66
+    assert len(points_of(read_grid({"task": "point", **second}))) == 50

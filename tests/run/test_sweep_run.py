@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
+from rci.reporting.sweep import series
 from rci.run.cli import app
 from rci.run.engine import Engine, News
 from rci.run.pipeline import alone_in
@@ -267,25 +268,25 @@ def test_rows_are_kept_where_no_worker_can_be_started(grid, copy):
     assert (copy / "sweep.json").read_bytes() == before
 
 
-def row(seed, rate, gain, episodes=100, **values):
+def row(seed, rate, gain, episodes=100, key="", **values):
     return {
         "grid": {"seed": seed, **values}, "task": "point", "method": "rci", "budget": "0.1", "seed": 1000 * seed,
         "episodes": episodes, "violation_rate": rate, "violation_low": 0.0, "violation_high": 0.2,
-        "mean_return": gain, "return_low": gain - 1, "return_high": gain + 1,
+        "mean_return": gain, "return_low": gain - 1, "return_high": gain + 1, "key": key or f"{seed}-{values}",
     }  # fmt: skip
 
 
 def test_means_and_intervals_over_seeds():
-    group = over_seeds([row(0, 0.1, 1.0), row(1, 0.3, 3.0)])
+    group = over_seeds([row(0, 0.1, 1.0), row(1, 0.3, 3.0)], {})
     assert (group.violation_rate, group.mean_return, group.seeds) == (pytest.approx(0.2), 2.0, 2)
     # Student's t with one degree of freedom is 12.706; the standard error of 1 and 3 is 1.
     assert (group.return_low, group.return_high) == pytest.approx((2 - 12.706, 2 + 12.706), abs=1e-3)
     assert (group.violation_low, group.violation_high) == (0.0, 1.0)
-    agreed = over_seeds([row(seed, 0.0, 1.0) for seed in range(3)])
+    agreed = over_seeds([row(seed, 0.0, 1.0) for seed in range(3)], {})
     assert agreed.violation_high == pytest.approx(
         1 - 0.025 ** (1 / 300)
     )  # of 300 episodes without a violation
-    alone = over_seeds([row(0, 0.1, 1.0)])
+    alone = over_seeds([row(0, 0.1, 1.0)], {})
     assert (alone.return_low, alone.return_high) == (0.0, 2.0)
     assert (alone.violation_low, alone.violation_high) == pytest.approx((0.0490, 0.1762), abs=1e-4)
 
@@ -297,3 +298,17 @@ def test_groups_differ_in_more_than_the_seed():
     ]  # fmt: skip
     assert as_csv(rows).splitlines()[2].startswith('0,"[1, 2]",point,rci')
     assert as_csv([]) == ""
+
+
+def test_the_same_policies_are_one_group():
+    rows = [
+        row(s, 0.1, 1.0, key=f"{s}{'ab'.find(k)}", kind=k, size=n)
+        for s in (0, 1)
+        for k in "acd"
+        for n in (1, 2)
+    ]
+    assert [(group.values, group.seeds) for group in groups_of(rows)] == [
+        ({"kind": "a", "size": "any"}, 2), ({"kind": "c or d", "size": "any"}, 2)
+    ]  # fmt: skip
+    lines = series(groups_of(rows))
+    assert list(lines) == [("point", "rci, kind=a"), ("point", "rci, kind=c or d")]

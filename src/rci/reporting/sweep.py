@@ -16,6 +16,7 @@ from rci.reporting.markup import document, method_name, strips, table
 from rci.reporting.palette import LOOKS, OTHERS, Look
 from rci.reporting.summary import column_places, fixed, percent
 
+ANY = "any"  # in place of a value: the policies are the same whatever it is
 BUDGETS = "compare.budgets"  # the policies of one line in the figure differ in it
 FREE_LOOKS = (*LOOKS.values(), *OTHERS)
 INTERVALS = (
@@ -27,7 +28,7 @@ INTERVALS = (
 class SweepGroup(NamedTuple):
     """Policies that differ in their seeds alone, as means with 95% intervals; None where one cannot be told."""
 
-    values: dict[str, str]  # of the grid, without the seed
+    values: dict[str, str]  # of the grid, without the seed; `any` if policies are the same for all of an axis
     task: str
     method: str
     budget: str
@@ -92,7 +93,8 @@ def series(groups: Sequence[SweepGroup]) -> dict[tuple[str, str], list[SweepGrou
     ]
     lines: dict[tuple[str, str], list[SweepGroup]] = {}
     for group in groups:
-        name = ", ".join([group.method, *(f"{key}={group.values[key]}" for key in varying)])
+        own = [f"{key}={group.values[key]}" for key in varying if group.values[key] != ANY]
+        name = ", ".join([group.method, *own])
         lines.setdefault((group.task, name), []).append(group)
     return lines
 
@@ -147,7 +149,9 @@ def headline(groups: Sequence[SweepGroup], facts: SweepFacts) -> list[str]:
 
 
 def _told(group: SweepGroup, places: int) -> str:
-    settings = "".join(f", {name}={value}" for name, value in group.values.items() if name != "task")
+    settings = "".join(
+        f", {name}={value}" for name, value in group.values.items() if name != "task" and value != ANY
+    )
     return (
         f"{group.method} at a budget of {group.budget}{settings}, with violations in "
         f"{percent(group.violation_rate)} of episodes and a return of {fixed(group.mean_return, places)}"

@@ -104,16 +104,38 @@ def _cell(value: Any) -> Any:
 
 
 def groups_of(rows: Sequence[Row]) -> list[SweepGroup]:
-    """Rows that differ in their seeds alone, taken together, in the order of the first of each."""
-    together = defaultdict[str, list[Row]](list)
+    """Rows that differ in their seeds alone, taken together, in the order of the first of each.
+
+    Groups of the very same policies are one: reward-only is the same for every redistributor, for instance.
+    """
+    from rci.reporting.sweep import ANY
+
+    groups = defaultdict[str, list[Row]](list)
     for row in rows:
         settings = {name: value for name, value in row["grid"].items() if name != SEED}
-        together[json.dumps([settings, row["task"], row["method"], row["budget"]])].append(row)
-    return [over_seeds(own) for own in together.values()]
+        groups[json.dumps([settings, row["task"], row["method"], row["budget"]])].append(row)
+    alike = defaultdict[tuple[str, ...], list[list[Row]]](list)
+    for own in groups.values():
+        alike[own[0]["method"], *(row["key"] for row in own)].append(own)
+    axes = [name for name in (rows[0]["grid"] if rows else ()) if name != SEED]
+    every = {name: _texts(name, rows) for name in axes}
+
+    def told(name: str, own: Sequence[Row]) -> str:
+        values = _texts(name, own)
+        return ANY if len(values) == len(every[name]) > 1 else " or ".join(values)
+
+    return [
+        over_seeds(same[0], {name: told(name, [own[0] for own in same]) for name in axes})
+        for same in alike.values()
+    ]
 
 
-def over_seeds(rows: Sequence[Row]) -> SweepGroup:
-    """Means over seeds with 95% intervals.
+def _texts(name: str, rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(value_text(row["grid"][name]) for row in rows))
+
+
+def over_seeds(rows: Sequence[Row], values: dict[str, str]) -> SweepGroup:
+    """Means over seeds with 95% intervals. values: those of the grid that the rows share, as texts.
 
     Of several seeds: Student's, over seeds; that of violations is widened to that of all episodes together, because
     seeds that agree by chance would have none at all. Of one seed: that of its episodes.
@@ -132,7 +154,7 @@ def over_seeds(rows: Sequence[Row]) -> SweepGroup:
         half = t_half_width([row["mean_return"] for row in rows])
         returns = gain - half, gain + half
     return SweepGroup(
-        values={name: value_text(value) for name, value in first["grid"].items() if name != SEED},
+        values=values,
         task=first["task"],
         method=first["method"],
         budget=first["budget"],
