@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
-from rci.reporting.sweep import series
+from rci.reporting.palette import LOOKS
+from rci.reporting.sweep import series, series_looks
 from rci.run.cli import app
 from rci.run.engine import Engine, News
 from rci.run.pipeline import alone_in
@@ -312,3 +313,9 @@ def test_the_same_policies_are_one_group():
     ]  # fmt: skip
     lines = series(groups_of(rows))
     assert list(lines) == [("point", "rci, kind=a"), ("point", "rci, kind=c or d")]
+
+
+def test_many_lines_look_different():
+    groups = groups_of([row(0, 0.1, 1.0, kind=kind) for kind in range(150)])
+    assert len(set(series_looks(groups).values())) == 150
+    assert series_looks(groups_of([row(0, 0.1, 1.0)])) == {"rci": LOOKS["rci"]}

@@ -100,11 +100,15 @@ def series(groups: Sequence[SweepGroup]) -> dict[tuple[str, str], list[SweepGrou
 
 
 def series_looks(groups: Sequence[SweepGroup]) -> dict[str, Look]:
-    """A look for every name of a line; they repeat where there are more names than looks."""
+    """A look for every name of a line. Where there are more names than colours, the same colour has another mark."""
     names = list(dict.fromkeys(name for _, name in series(groups)))
     if all(name in LOOKS for name in names):
         return {name: LOOKS[name] for name in names}
-    return {name: FREE_LOOKS[i % len(FREE_LOOKS)] for i, name in enumerate(names)}
+    marks = [look.marker for look in FREE_LOOKS]
+    return {
+        name: FREE_LOOKS[i % len(marks)]._replace(marker=marks[(i + i // len(marks)) % len(marks)])
+        for i, name in enumerate(names)
+    }
 
 
 def write_sweep(groups: Sequence[SweepGroup], facts: SweepFacts, folder: Path) -> Path:
