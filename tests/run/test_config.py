@@ -160,3 +160,19 @@ def test_a_budget_in_quotes_is_the_same_budget():
         "point", "quick", None, ["compare.budgets=['0.10', 'p30']", "compare.methods=['rci']"]
     )
     assert [entry.budget for entry in entries(config)] == [0.1, "P30"]
+
+
+def test_another_redistributor_keeps_of_the_preset_what_it_has_too():
+    assert (
+        load_config("point", "quick", None, ["redistribute.method=transformer"]).redistribute["epochs"] == 30
+    )
+    assert load_config("point", "quick", None, ["redistribute.method=uniform"]).redistribute == {
+        "method": "uniform"
+    }
+
+
+def test_a_section_that_is_no_table_is_told(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("learn = 3\n")
+    with pytest.raises(RciError, match="settings.learn must be a table, not 3"):
+        load_config("point", "quick", file, ["learn.updates=3"])
