@@ -15,7 +15,7 @@ import typer
 from rci import __version__
 from rci.data.errors import RciError
 from rci.run.bench_cli import bench
-from rci.run.command import MAX_SEED, AsJson, Out, Seed, print_json, run_command
+from rci.run.command import MAX_SEED, AsJson, Out, Seed, print_json, print_text, run_command
 from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 
@@ -347,7 +347,7 @@ def _compare(
     from rci.reporting.comparison import text_table
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    typer.echo(text_table(results, width))
+    print_text(text_table(results, width))
     typer.echo(page)
 
 
@@ -455,7 +455,7 @@ def select(
     if as_json:
         print_json(found)
     else:
-        typer.echo(selection_table(found))
+        print_text(selection_table(found))
         typer.echo(found["chosen"])
 
 
@@ -544,7 +544,7 @@ def _describe(path: Path, as_json: bool, verify: bool = False) -> None:
     if as_json:
         print_json(description)
     else:
-        typer.echo("\n".join(describe_lines(path, description)))
+        print_text("\n".join(describe_lines(path, description)))
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.models import Policy, SavedModel
-from rci.data.record import Array
+from rci.data.record import Array, fitting
 from rci.data.store import read
 from rci.runtime import attention
 from rci.runtime.layers import Weights, committee, gaussian_actor, mlp, normaliser, pair_mlp, part
@@ -39,9 +39,11 @@ def act_with(policy: Policy) -> Policy:
             f"{model.method!r} cannot act without JAX. Those that can: {', '.join(sorted(METHODS))}."
         )
     weights = {name: np.array(array) for name, array in model.arrays.items()}  # not memory-mapped any more
-    memory, act = METHODS[model.method](model, weights)
-    scaling = part(weights, "behaviour.scaling")
-    scale, centre, reach = normaliser(part(scaling, "obs")), scaling["action_centre"], scaling["action_reach"]
+    with fitting(f"the policy of {model.method!r}"):
+        memory, act = METHODS[model.method](model, weights)
+        scaling = part(weights, "behaviour.scaling")
+        scale = normaliser(part(scaling, "obs"))
+        centre, reach = scaling["action_centre"], scaling["action_reach"]
 
     def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         action, memory = act(seed, memory, scale(obs))

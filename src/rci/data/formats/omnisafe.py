@@ -7,6 +7,7 @@ observation that is not the following row's ends an episode here.
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -69,7 +70,10 @@ def _read_npz(path: Path) -> dict[str, Array]:
                 raise ValueError("it is no zip archive")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
+                _refuse_bomb(path, archive.zip.infolist())
                 return {key: archive[key] for key in archive.files}
+    except RciError:
+        raise
     except (
         ValueError,
         OSError,
@@ -84,3 +88,18 @@ def _read_npz(path: Path) -> dict[str, Array]:
         zipfile.BadZipFile,
     ) as error:
         raise RciError(f"{path} cannot be read as an .npz file: {error}.") from None
+
+
+def _refuse_bomb(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Members are unpacked into memory, and a few bytes can stand for very many; never more than they declare."""
+    size, most = sum(member.file_size for member in members), memory_bytes()
+    if size > most:
+        raise RciError(
+            f"{path} unpacks to {size:,} bytes, which is more than the memory of this machine ({most:,} bytes); "
+            "convert it to HDF5, which is read piece by piece."
+        )
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
