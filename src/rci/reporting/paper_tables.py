@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rci.data.errors import printable
 from rci.reporting.markdown import table
 from rci.reporting.paper_contents import (
     FIRST_VIOLATIONS,
@@ -79,7 +80,8 @@ BUDGET_NOTE = f"± standard error over seeds. Gap: realised minus asked, in poin
 
 def spreadsheet_text(cell: str) -> str:
     """A cell that a spreadsheet does not take for a formula: one that could be gets an apostrophe in front."""
-    begins = cell.lstrip()[:1] in tuple("=+-@") or cell[:1] in tuple("\t\r\n")
+    cell = printable(cell)
+    begins = cell.lstrip()[:1] in tuple("=+-@")
     return f"'{cell}" if begins and not FIGURES.fullmatch(cell) else cell
 
 
