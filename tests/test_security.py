@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
@@ -143,6 +144,19 @@ def requirements() -> list[Requirement]:
     extras = [text for group in project["optional-dependencies"].values() for text in group]
     found = [Requirement(text) for text in [*project["dependencies"], *extras]]
     return [requirement for requirement in found if requirement.name != "rci"]
+
+
+def test_the_versions_of_python_are_bounded_and_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    supported = SpecifierSet(project["requires-python"])
+    named = [text.split(" :: ")[-1] for text in project["classifiers"] if ":: Python :: 3." in text]
+    assert named == ["3.11", "3.12", "3.13"]
+    assert all(supported.contains(f"{version}.0") for version in named)
+    assert not supported.contains("3.10.9")
+    assert not supported.contains("3.14.0")
+    assert "(3, 11) <= sys.version_info < (3, 14)" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    installing = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    assert all(f"| {version}" in installing for version in named)
 
 
 def pins() -> dict[str, str]:

@@ -259,3 +259,11 @@ def test_a_line_of_json_that_is_nested_too_deeply(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"obs":' * 100_000 + "\n")
     with pytest.raises(RciError, match="line 1 is not JSON"):
         rci.read_logs(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("shape", ["abc", [-1, -3], [10**9, 10**9], [0], 1.5, [[1, 2], [3, 4]]])
+def test_a_shape_beside_a_dataset_counts_only_if_it_fits(tmp_path, shape):
+    with h5py.File(write_hdf5(tmp_path / "a.hdf5", flat_columns()), "a") as file:
+        features = file["observations"].shape[1:]
+        file["observations"].attrs["shape"] = shape
+    assert rci.read_dsrl(tmp_path / "a.hdf5").obs.shape[1:] == features
