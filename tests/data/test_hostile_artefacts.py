@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import struct
 
 import numpy as np
 import pytest
@@ -98,6 +99,39 @@ def test_honest_toml_passes():
     numbers = ",".join(f"{i}.5" for i in range(500))
     text = f"a.b.c = [{numbers}]\nd = 'one. two. three.'\n"
     assert parse_toml(text) == {"a": {"b": {"c": [i + 0.5 for i in range(500)]}}, "d": "one. two. three."}
+
+
+SHAPED = "{'descr': '<f4', 'fortran_order': False, 'shape': %s}"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        SHAPED % "(1000000000000000, 3)",
+        SHAPED % f"({10**30},)",
+        SHAPED % "(9223372036854775807, 2)",
+        SHAPED % "(-7, 3)",
+        SHAPED % "(True,)",
+        SHAPED.replace("<f4", "|O") % "(7,)",
+        SHAPED.replace("<f4", "<U2147483647") % "(7,)",
+        "(" * 5000,
+        "-" * 9000 + "1",
+        "__import__('os').system('true')",
+        "[]",
+    ],
+)
+def test_a_header_that_no_honest_program_writes(saved, header):
+    text = header.encode() + b"\n"
+    (saved / "obs.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(84))
+    with pytest.raises(RciError, match="'obs' (cannot be read|should be)"):
+        rci.load(saved)
+
+
+def test_an_archive_is_no_array(saved):
+    np.savez(saved / "archive.npz", obs=np.zeros((7, 3)))
+    (saved / "archive.npz").rename(saved / "obs.npy")
+    with pytest.raises(RciError, match="it is an archive"):
+        rci.load(saved)
 
 
 @pytest.mark.parametrize("name", ["obs.npy", "manifest.json"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import tokenize
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,6 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from rci.data.errors import RciError
 
 Array = NDArray[Any]
+NPY_ERRORS = (  # what NumPy has been seen to raise for headers and bytes that are no array
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 def array_digest(array: Array) -> str:

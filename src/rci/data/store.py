@@ -27,7 +27,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.manifest import check_manifest
 from rci.data.places import own_file
-from rci.data.record import Array, Record, array_digest, content_digest, fitting
+from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
 from rci.data.types import (
     Behaviour,
     Checkpoint,
@@ -263,12 +263,15 @@ def _write_array(file: Any, array: Array) -> None:
 
 def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -> Array:
     try:
-        array = np.load(own_file(path, f"{name}.npy"), mmap_mode="r", allow_pickle=False)
+        with np.errstate(over="raise"):  # of the numbers in a shape
+            array = np.load(own_file(path, f"{name}.npy"), mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive")
     except RciError:
         raise
     except FileNotFoundError:
         raise RciError(f"{path} is damaged: the array {name!r} is missing.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise RciError(f"{path} is damaged: the array {name!r} cannot be read ({error}).") from None
     found = (list(array.shape), array.dtype.str)
     if found != (entry["shape"], entry["dtype"]):

@@ -7,6 +7,7 @@ observation that is not the following row's ends an episode here.
 
 from __future__ import annotations
 
+import lzma
 import os
 import zipfile
 import zlib
@@ -21,7 +22,7 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.formats.flat import Layout, Mismatch, flat_source
 from rci.data.formats.imported import Imported, Progress, Source, gather, silent
-from rci.data.record import Array
+from rci.data.record import NPY_ERRORS, Array
 
 Done = Literal["terminated", "truncated"]
 
@@ -74,19 +75,7 @@ def _read_npz(path: Path) -> dict[str, Array]:
                 return {key: archive[key] for key in archive.files}
     except RciError:
         raise
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        KeyError,
-        TypeError,
-        SyntaxError,
-        MemoryError,
-        OverflowError,
-        RuntimeError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
+    except (*NPY_ERRORS, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         raise RciError(f"{path} cannot be read as an .npz file: {error}.") from None
 
 
