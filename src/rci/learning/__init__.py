@@ -20,7 +20,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.labels import named_channels
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
-from rci.data.record import Array, expect, fitting
+from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq
 from rci.learning.base import Learner, Method
@@ -177,9 +177,8 @@ def learn(
 
 def restore_policy(policy: Policy) -> Policy:
     """Give a policy that holds weights only its function back."""
-    with fitting(f"the policy of {policy.model.method!r}"):
-        config, actor = _restore_actor(policy)
-        memory = LEARNERS[policy.model.method].make(config).memory(actor)
+    config, actor = _restore_actor(policy)
+    memory = LEARNERS[policy.model.method].make(config).memory(actor)
     return replace(
         policy, memory=jax.tree.map(np.asarray, memory), step=_step(policy.model.method, config, actor)
     )

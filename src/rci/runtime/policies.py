@@ -28,7 +28,9 @@ PIECE = 64  # observations whose candidates are judged at once: what lies betwee
 
 def load(folder: str | Path, verify: bool = True) -> Policy:
     """A trained policy from its artefact folder. It acts as `rci.load(folder)` does, without JAX."""
-    return act_with(read(folder, Policy.kind, verify))
+    policy = read(folder, Policy.kind, verify)
+    with fitting(str(folder)):
+        return act_with(policy)
 
 
 def act_with(policy: Policy) -> Policy:
@@ -39,11 +41,9 @@ def act_with(policy: Policy) -> Policy:
             f"{model.method!r} cannot act without JAX. Those that can: {', '.join(sorted(METHODS))}."
         )
     weights = {name: np.array(array) for name, array in model.arrays.items()}  # not memory-mapped any more
-    with fitting(f"the policy of {model.method!r}"):
-        memory, act = METHODS[model.method](model, weights)
-        scaling = part(weights, "behaviour.scaling")
-        scale = normaliser(part(scaling, "obs"))
-        centre, reach = scaling["action_centre"], scaling["action_reach"]
+    memory, act = METHODS[model.method](model, weights)
+    scaling = part(weights, "behaviour.scaling")
+    scale, centre, reach = normaliser(part(scaling, "obs")), scaling["action_centre"], scaling["action_reach"]
 
     def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         action, memory = act(seed, memory, scale(obs))
