@@ -6,7 +6,7 @@ READY := .venv/.ready
 # take the files in the order of tests/conftest.py, the longest first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test check format setup browser docs clean
+.PHONY: run test check format setup browser docs audit licences clean
 
 run: $(READY)
 	$(BIN)/rci run highway --preset quick --out runs/highway-quick
@@ -28,8 +28,8 @@ format: $(READY)
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "rci needs Python 3.11 or later with venv (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "rci needs Python 3.11, 3.12 or 3.13 with venv (Debian: apt-get install python3-venv)"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
@@ -37,6 +37,18 @@ $(READY): pyproject.toml constraints.txt
 # The site: build/site/index.html
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir build/site
+
+# Known weaknesses of the pinned versions; asks PyPI, so it needs the network. What cannot be looked up is a failure.
+audit: build/audit
+	build/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
+
+# The licences of everything that is installed.
+licences: $(READY) build/audit
+	build/audit/bin/pip-licenses --python $(BIN)/python --format markdown
+
+build/audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3' 'pip-licenses>=5,<6'
 
 # The labeler is tested in a real browser.
 browser:

@@ -150,13 +150,15 @@ __all__ = [
 def load(path: Any, verify: bool = True) -> Any:
     """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor, scores."""
     from rci.data.models import Policy
+    from rci.data.record import fitting
     from rci.data.store import read
 
     record = read(path, verify=verify)
     if isinstance(record, Policy):
         from rci.learning import restore_policy
 
-        return restore_policy(record)
+        with fitting(str(path)):
+            return restore_policy(record)
     return record
 
 

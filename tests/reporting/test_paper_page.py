@@ -217,9 +217,9 @@ def test_asked_and_realised():
 
 
 def test_tables_as_markdown_and_csv():
-    table = PaperTable("x", "X", ("a", "b"), (("1,5", "−2|3"),))
-    assert table.markdown() == "| a | b |\n| --- | --- |\n| 1,5 | −2\\|3 |\n"
-    assert list(csv.reader(io.StringIO(table.csv()))) == [["a", "b"], ["1,5", "-2|3"]]
+    table = PaperTable("x", "X", ("a", "b"), (("1,5", "3|−2"),))
+    assert table.markdown() == "| a | b |\n| --- | --- |\n| 1,5 | 3\\|−2 |\n"
+    assert list(csv.reader(io.StringIO(table.csv()))) == [["a", "b"], ["1,5", "3|-2"]]
 
 
 def test_every_table_says_what_seeds_share(summary):

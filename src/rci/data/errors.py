@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+# What a terminal obeys rather than shows: control characters but for the end of a line and the tabulator, halves of
+# characters, and marks that turn the direction of what follows.
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class RciError(ValueError):
     """Something the user can mend. The message is one clear sentence; the command line prints only that."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """Text that may hold names from files of others, safe to print: what a terminal would obey is spelled out."""
+    return OBEYED.sub(lambda found: found.group().encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> RciError:

@@ -36,7 +36,7 @@ class Fitted(Record):
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Fitted:
-        return cls(SavedModel(meta["method"], meta["config"], arrays), meta["info"])
+        return cls(_saved_model(arrays, meta), dict(meta["info"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Behaviour(Fitted):
     @classmethod
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Behaviour:
         weights = {name: array for name, array in arrays.items() if name != "proposal"}
-        return cls(SavedModel(meta["method"], meta["config"], weights), meta["info"], arrays.get("proposal"))
+        return cls(_saved_model(weights, meta), dict(meta["info"]), arrays.get("proposal"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +137,12 @@ class Policy(Fitted):
 
     def __repr__(self) -> str:
         return f"Policy({self.model.method}, budget {self.info.get('budget')})"
+
+
+def _saved_model(arrays: dict[str, Array], meta: dict[str, Any]) -> SavedModel:
+    if not isinstance(meta["method"], str) or not isinstance(meta["config"], dict):
+        raise RciError("a model has the name of a method and a table of settings.")
+    return SavedModel(meta["method"], meta["config"], arrays)
 
 
 def _repeat(memory: Any, count: int) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,6 +17,18 @@ from numpy.typing import ArrayLike, NDArray
 from rci.data.errors import RciError
 
 Array = NDArray[Any]
+NPY_ERRORS = (  # what NumPy has been seen to raise for headers and bytes that are no array
+    ValueError,
+    TypeError,
+    OSError,
+    EOFError,
+    LookupError,
+    ArithmeticError,
+    MemoryError,
+    RuntimeError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 def array_digest(array: Array) -> str:
@@ -62,6 +76,28 @@ class Record:
         """sha256 of the content. Children name their parents by it."""
         digests = {name: array_digest(array) for name, array in self.arrays().items()}
         return content_digest(self.kind, digests, self.meta())
+
+
+@contextmanager
+def fitting(what: str) -> Iterator[None]:
+    """Settings and arrays of a file that do not belong together become one sentence that names it."""
+    try:
+        yield
+    except RciError:
+        raise
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RuntimeError,
+    ) as error:
+        raise RciError(
+            f"{what} does not hold what it should: its settings and arrays do not fit together "
+            f"({type(error).__name__}: {error})."
+        ) from None
 
 
 def set_fields(record: Any, **values: Any) -> None:

@@ -13,7 +13,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -26,7 +25,9 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.record import Array, Record, array_digest, content_digest
+from rci.data.manifest import check_manifest
+from rci.data.places import own_file
+from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
 from rci.data.types import (
     Behaviour,
     Checkpoint,
@@ -56,7 +57,6 @@ KINDS: dict[str, type[Record]] = {
         Scores,
     )
 }
-ARRAY_NAME = re.compile(r"\w[\w.-]*")  # a file in the folder, never a path out of it
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")
 RECORDED_EXTRAS = ("mujoco", "gymnasium-robotics")  # where they are installed
 
@@ -138,7 +138,8 @@ def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> An
     digests = {name: entry["sha256"] for name, entry in manifest["arrays"].items()}
     if manifest["hash"] != content_digest(manifest["kind"], digests, manifest["meta"]):
         raise RciError(f"{path} is damaged: its hash is not that of its content.")
-    record = KINDS[manifest["kind"]].restore(arrays, json.loads(json.dumps(manifest["meta"])))
+    with fitting(str(path)):
+        record = KINDS[manifest["kind"]].restore(arrays, json.loads(json.dumps(manifest["meta"])))
     record.__dict__["hash"] = manifest["hash"]  # known already: spares hashing the arrays again
     return record
 
@@ -151,8 +152,8 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     if not path.exists():
         raise RciError(f"there is nothing at {path}.")
     try:
-        text = (path / "manifest.json").read_text(encoding="utf-8")
-        manifest = json.loads(text)
+        text = own_file(path, "manifest.json").read_text(encoding="utf-8")
+        manifest = json.loads(text, parse_constant=_no_number)
     except (FileNotFoundError, NotADirectoryError):
         hints = {
             "config.json": " It is the folder of a run: look at report/index.html, or at a folder inside.",
@@ -162,12 +163,14 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         raise RciError(f"{path} is not an artefact folder: it has no manifest.json.{hint}") from None
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except RciError:
+        raise
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
         raise RciError(f"the manifest of {path} is not readable JSON: {error}.") from None
     if (
         not isinstance(manifest, dict)
         or not isinstance(manifest.get("format"), int)
-        or "kind" not in manifest
+        or not isinstance(manifest.get("kind"), str)
     ):
         raise RciError(f"{path} has a manifest.json, but not one of ours: no format and kind in it.")
     if manifest["format"] > FORMAT_VERSION:
@@ -177,9 +180,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         )
     if manifest["kind"] not in KINDS:
         raise RciError(f"{path} holds {manifest['kind']!r}, which this program does not know.")
-    for name in manifest.get("arrays", ()):
-        if not ARRAY_NAME.fullmatch(name):
-            raise RciError(f"{path} is damaged: {name!r} is no name of an array.")
+    check_manifest(path, manifest)
     if manifest.pop("checksum", None) != _checksum(manifest):
         raise RciError(f"the manifest of {path} was changed after it was written: its checksum is wrong.")
     return manifest
@@ -204,7 +205,7 @@ def check_place(folder: str | Path) -> None:
 def is_current(folder: str | Path, key: str) -> bool:
     """Whether `folder` holds an intact artefact made from exactly the inputs that `key` stands for."""
     try:
-        if read_manifest(folder)["provenance"]["key"] != key:
+        if read_manifest(folder)["provenance"].get("key") != key:
             return False
         read(folder)
     except RciError:
@@ -237,6 +238,10 @@ def manifest_text(
     return json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
 def _checksum(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
@@ -258,10 +263,15 @@ def _write_array(file: Any, array: Array) -> None:
 
 def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -> Array:
     try:
-        array = np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        with np.errstate(over="raise"):  # of the numbers in a shape
+            array = np.load(own_file(path, f"{name}.npy"), mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, np.ndarray):
+            raise ValueError("it is an archive")
+    except RciError:
+        raise
     except FileNotFoundError:
         raise RciError(f"{path} is damaged: the array {name!r} is missing.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise RciError(f"{path} is damaged: the array {name!r} cannot be read ({error}).") from None
     found = (list(array.shape), array.dtype.str)
     if found != (entry["shape"], entry["dtype"]):

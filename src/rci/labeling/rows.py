@@ -39,7 +39,7 @@ def read_rows(path: Path, what: str, if_empty: str) -> list[tuple[int, dict[str,
     for number, line in enumerate(text.splitlines(), 1):
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
         if not isinstance(row, dict):
             raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()}.")

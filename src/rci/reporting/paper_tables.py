@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from rci.data.errors import printable
 from rci.reporting.markdown import table
 from rci.reporting.paper_contents import (
     FIRST_VIOLATIONS,
@@ -69,8 +71,18 @@ FRONTIER_NOTE = (
     "seeds. Area: the mean over all returns from the first to the last column, of the seeds that reach them all. "
     f"{SEEDS_NOTE}"
 )
+FIGURES = re.compile(
+    r"[-+\d.,±%()\[\]/;: toe]*"
+)  # numbers and what stands between them, no name of a function
 CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS} {SEEDS_NOTE}"
 BUDGET_NOTE = f"± standard error over seeds. Gap: realised minus asked, in points. {SEEDS_NOTE}"
+
+
+def spreadsheet_text(cell: str) -> str:
+    """A cell that a spreadsheet does not take for a formula: one that could be gets an apostrophe in front."""
+    cell = printable(cell)
+    begins = cell.lstrip()[:1] in tuple("=+-@")
+    return f"'{cell}" if begins and not FIGURES.fullmatch(cell) else cell
 
 
 class PaperTable(NamedTuple):
@@ -92,7 +104,7 @@ class PaperTable(NamedTuple):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.headers)
-        writer.writerows([[cell.replace("−", "-") for cell in line] for line in self.cells])
+        writer.writerows([[spreadsheet_text(cell.replace("−", "-")) for cell in line] for line in self.cells])
         return text.getvalue()
 
 

@@ -24,6 +24,7 @@ from rci.run.command import (
     Store,
     Workers,
     print_json,
+    print_text,
     run_command,
 )
 from rci.run.exchange_cli import export, import_dataset, monitor
@@ -329,7 +330,7 @@ def select(
     if as_json:
         print_json(found)
     else:
-        typer.echo(selection_table(found))
+        print_text(selection_table(found))
         typer.echo(found["chosen"])
 
 

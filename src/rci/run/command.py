@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, printable
 
 MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
@@ -34,6 +34,11 @@ Store = Annotated[
 def print_json(value: Any) -> None:
     """A result for machines."""
     typer.echo(json.dumps(value, indent=1, sort_keys=True))
+
+
+def print_text(text: Any) -> None:
+    """A result for people. What is said in it may come from files of others, so a terminal has nothing to obey."""
+    typer.echo(printable(str(text)))
 
 
 def run_command(app: typer.Typer, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Any, get_type_hints
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
+from rci.data.toml import parse_toml
 
 Table = dict[str, Any]
 MAX_SEED = 1_000_000  # a seed times the stride of comparisons must stay a 32-bit number
@@ -109,7 +109,7 @@ def read_preset(task: str, preset: str) -> Table:
     """The settings shipped under a name."""
     if preset not in presets_of(task):
         raise unknown_name(f"preset of {task}", preset, presets_of(task))
-    return tomllib.loads(_preset_folder(task).joinpath(f"{preset}.toml").read_text(encoding="utf-8"))
+    return parse_toml(_preset_folder(task).joinpath(f"{preset}.toml").read_text(encoding="utf-8"))
 
 
 def _preset_folder(task: str) -> Traversable:
@@ -174,8 +174,8 @@ def parse_flags(flags: Sequence[str]) -> Table:
         if not equals or not all(part for part in name.split(".")):
             raise RciError(f"a setting is written key=value, such as learn.updates=3000, not {flag!r}.")
         try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
+            value = parse_toml(f"value = {text}")["value"]
+        except ValueError:
             value = text
         for part in reversed(name.split(".")):
             value = {part: value}
@@ -197,8 +197,8 @@ def stage_flags(flags: Sequence[str]) -> Table:
 
 def _read_toml(file: Path) -> Table:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return parse_toml(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RciError(f"there is no settings file {file}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise RciError(f"the settings file {file} cannot be read: {error}.") from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.labels import named_channels
+from rci.data.record import fitting
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
 
 
@@ -14,15 +15,17 @@ def describe(path: Path, verify: bool) -> dict[str, Any]:
     """The manifest's facts and a few numbers of the content. With `verify`, every checksum is recomputed."""
     manifest = store.read_manifest(path)
     record = store.read(path, verify=verify)
+    with fitting(str(path)):
+        numbers = _numbers(record)
     return {
         "path": str(path),
         "kind": manifest["kind"],
         "hash": manifest["hash"],
         "verified": verify,
-        "numbers": _numbers(record),
+        "numbers": numbers,
         "arrays": manifest["arrays"],
         "bytes": sum(entry.stat().st_size for entry in path.iterdir()),
-        **manifest["provenance"],
+        **{"config": {}, "parents": {}, **manifest["provenance"]},
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rci.data.errors import RciError, unknown_name
 from rci.data.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.data.formats.stream import unheard
+from rci.data.record import fitting
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
@@ -95,7 +96,10 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
     from rci.learning import restore_policy
     from rci.learning.onnx import export_onnx
 
-    place = export_onnx(restore_policy(read(policy, "policy")), out, seed)
+    record = read(policy, "policy")
+    with fitting(str(policy)):
+        acting = restore_policy(record)
+    place = export_onnx(acting, out, seed)
     return {"format": "onnx", "out": str(place)}, f"written as ONNX: {place}"
 
 

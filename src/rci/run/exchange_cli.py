@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import AsJson, Out, Seed, print_json
+from rci.run.command import AsJson, Out, Seed, print_json, print_text
 
 
 def import_dataset(
@@ -38,7 +38,7 @@ def import_dataset(
 
     with show_share("import") as progress:
         found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)
 
 
 def _tell_continuing(steps: int) -> None:
@@ -80,7 +80,7 @@ def export(
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
         found, text = export_data(source, labels, costs, out, data_format, overwrite)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)
 
 
 def monitor(
@@ -106,4 +106,4 @@ def monitor(
     from rci.run.exchange import write_monitor
 
     found, text = write_monitor(costs, episodes, labels, out, false_alarms)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rci.run.command import AsJson, Seed, print_json
+from rci.run.command import AsJson, Seed, print_json, print_text
 
 labels = typer.Typer(
     no_args_is_help=True,
@@ -98,7 +98,7 @@ def agreement(folder: Folder, as_json: AsJson = False) -> None:
     from rci.run.answers import tell_agreement
 
     found, text = tell_agreement(folder)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)
 
 
 @labels.command(name="export")
@@ -137,7 +137,7 @@ def export_labels(
 
     wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
     found, text = write_export(folder, wish)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)
 
 
 @labels.command(name="import")
@@ -157,4 +157,4 @@ def import_labels(
     from rci.run.answers import import_answers
 
     found, text = import_answers(folder, source, annotator, episodes)
-    print_json(found) if as_json else typer.echo(text)
+    print_json(found) if as_json else print_text(text)

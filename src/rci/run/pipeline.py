@@ -257,7 +257,7 @@ def read_timings(out: Path) -> dict[str, float]:
     """Seconds that each job took when it was last run; none if that was not kept."""
     try:
         timings = json.loads((out / "timings.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return timings if isinstance(timings, dict) else {}
 

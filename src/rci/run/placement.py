@@ -220,7 +220,7 @@ def read_rows(path: Path) -> list[Row]:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"{path} cannot be read: {error}.") from None
     if not isinstance(rows, list) or any(
         not isinstance(row, dict) or set(row) != {"settings", "found"} for row in rows

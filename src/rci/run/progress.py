@@ -22,7 +22,7 @@ def show_progress() -> Iterator[Report]:
         yield _print_lines(console)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
@@ -52,7 +52,7 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
 
         def tell(done: int, total: int, seconds_left: float) -> None:
             left = f", about {duration(seconds_left)} left" if done < total else ""
-            console.print(f"{done} of {total} policies{left}", highlight=False, soft_wrap=True)
+            console.print(f"{done} of {total} policies{left}", highlight=False, markup=False, soft_wrap=True)
 
         yield report, tell
 
@@ -60,7 +60,11 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
 @contextmanager
 def show_share(name: str) -> Iterator[Callable[[float], None]]:
     """Yields the function that is told which share of one thing is done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+    )
     with _bar(*columns) as progress:
         bar = progress.add_task(name, total=1.0)
         yield lambda share: progress.update(bar, completed=share)
@@ -77,7 +81,7 @@ def duration(seconds: float) -> str:
 def count(items: Iterable[Item], total: int, name: str) -> list[Item]:
     """All items, with a bar while they come."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:.0f} of {task.total:.0f}"),
     )
@@ -96,6 +100,6 @@ def _print_lines(console: Console) -> Report:
     def report(task: Task, share: float, seconds: float | None) -> None:
         if share == 1.0:
             done = "unchanged" if seconds is None else f"{seconds:.1f} s"
-            console.print(f"{task.name}  {done}", highlight=False, soft_wrap=True)
+            console.print(f"{task.name}  {done}", highlight=False, markup=False, soft_wrap=True)
 
     return report

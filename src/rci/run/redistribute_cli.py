@@ -21,6 +21,7 @@ from rci.run.command import (
     Store,
     Workers,
     print_json,
+    print_text,
 )
 from rci.run.running import run_here, run_in_workers
 
@@ -165,7 +166,7 @@ def _compare(
     from rci.reporting.comparison import text_table
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    typer.echo(text_table(results, width))
+    print_text(text_table(results, width))
     typer.echo(page)
 
 

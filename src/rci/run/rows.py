@@ -17,7 +17,7 @@ def read_rows(file: Path) -> list[Row]:
         rows = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"the rows of {file} cannot be read: {error}.") from None
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise RciError(f"{file} does not hold rows: it should be a list of objects.")

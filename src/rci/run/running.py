@@ -7,9 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from rci.run.command import print_json
+from rci.run.command import print_json, print_text
 
 if TYPE_CHECKING:  # heavy, and help should answer at once
     from rci.run.engine import Engine
@@ -47,7 +45,7 @@ def show(path: Path, as_json: bool, verify: bool = False) -> None:
     if as_json:
         print_json(description)
     else:
-        typer.echo("\n".join(describe_lines(path, description)))
+        print_text("\n".join(describe_lines(path, description)))
 
 
 def run_in_workers(jobs: list[Job], engine: Engine, as_json: bool) -> None:

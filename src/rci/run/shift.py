@@ -150,7 +150,7 @@ def read_rows(path: Path) -> list[Row]:
         return []
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RciError(f"{path} is damaged: {error}.") from None
     if not isinstance(rows, list):
         raise RciError(f"{path} is no list of rows.")

@@ -262,9 +262,10 @@ def read_config(out: Path) -> tuple[RunConfig, str]:
         raise RciError(f"{out} is not the folder of a run: it has no config.json.")
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        settings, command = saved["settings"], str(saved["command"])
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise RciError(f"{path} is damaged: {error}.") from None
-    return build(RunConfig, saved["settings"], str(path)), saved["command"]
+    return build(RunConfig, settings, str(path)), command
 
 
 def read_costs(config: RunConfig, out: Path) -> dict[str, StepCosts]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rci.run.command import Address, AsJson, EngineName, Out, Store, Workers, print_json
+from rci.run.command import Address, AsJson, EngineName, Out, Store, Workers, print_json, print_text
 
 
 def sweep(
@@ -38,7 +38,7 @@ def sweep(
     where = Engine(engine, workers, address, store)
     if plan:
         facts, told = plan_sweep(grid, out)
-        print_json(facts) if as_json else typer.echo(told)
+        print_json(facts) if as_json else print_text(told)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
     with show_progress() as report:
@@ -48,7 +48,7 @@ def sweep(
     elif result.page is not None:
         from rci.reporting.sweep import sweep_table
 
-        typer.echo(sweep_table(result.groups))
+        print_text(sweep_table(result.groups))
         typer.echo(result.page)
     if result.failed is not None:
         raise result.failed

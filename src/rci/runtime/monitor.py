@@ -21,7 +21,7 @@ from rci.data.costs import StepCosts
 from rci.data.errors import RciError, unknown_name
 from rci.data.labels import named_channels
 from rci.data.models import SavedModel, SavedMonitor
-from rci.data.record import Array, float32_numbers
+from rci.data.record import Array, fitting, float32_numbers
 from rci.data.store import read
 from rci.runtime.layers import part
 from rci.runtime.scorers import SCORERS, Scorer
@@ -134,8 +134,9 @@ def load_monitor(folder: str | Path, level: float | None = None, verify: bool = 
         record = monitor_record(record, level)
     if not isinstance(record, SavedMonitor):
         raise RciError(f"{folder} holds {record.kind!r}; a monitor is read from 'monitor' or 'costs'.")
-    known = record.info["level"] if level is None else level
-    return Monitor(record.model, known, tuple(record.info.get("channels", ())))
+    with fitting(str(folder)):
+        known = record.info["level"] if level is None else level
+        return Monitor(record.model, known, tuple(record.info.get("channels", ())))
 
 
 def monitor_record(costs: StepCosts, level: float | None, **info: Any) -> SavedMonitor:

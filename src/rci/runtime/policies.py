@@ -16,7 +16,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.models import Policy, SavedModel
-from rci.data.record import Array
+from rci.data.record import Array, fitting
 from rci.data.store import read
 from rci.runtime import attention
 from rci.runtime.layers import Weights, committee, gaussian_actor, mlp, normaliser, pair_mlp, part
@@ -28,7 +28,9 @@ PIECE = 64  # observations whose candidates are judged at once: what lies betwee
 
 def load(folder: str | Path, verify: bool = True) -> Policy:
     """A trained policy from its artefact folder. It acts as `rci.load(folder)` does, without JAX."""
-    return act_with(read(folder, Policy.kind, verify))
+    policy = read(folder, Policy.kind, verify)
+    with fitting(str(folder)):
+        return act_with(policy)
 
 
 def act_with(policy: Policy) -> Policy:

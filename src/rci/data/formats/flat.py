@@ -6,6 +6,7 @@ members of an archive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,9 +74,10 @@ class Flat:
     def vector(self, name: str, rows: slice) -> Array:
         """Rows of a column of vectors or more, all finite."""
         array = self.column(name, rows)
-        shape = getattr(self.columns[self.key(name) or ""], "attrs", {}).get("shape")  # as RCI writes it
-        if shape is not None and np.prod(shape) == np.prod(array.shape[1:]):
-            array = array.reshape(len(array), *(int(n) for n in shape))
+        told = getattr(self.columns[self.key(name) or ""], "attrs", {}).get("shape")  # as RCI writes it
+        shape = np.asarray(told).ravel()
+        if shape.dtype.kind in "iu" and (shape > 0).all() and math.prod(shape.tolist()) == array[0].size:
+            array = array.reshape(len(array), *shape.tolist())
         array = array[:, None] if array.ndim == 1 else array
         return require_finite(array, self.where(name), rows.start)
 

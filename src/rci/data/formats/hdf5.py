@@ -70,20 +70,39 @@ def reading(path: str | Path) -> Iterator[None]:
 
 
 def root_columns(file: Any, path: str | Path) -> dict[str, Column]:
-    """The datasets at the root that are in the file itself: nothing that a link fetches from elsewhere."""
+    """The datasets at the root."""
     h5py = optional("h5py", "h5py")
     found = {}
     with reading(path):
         for key in file:
-            if isinstance(file.get(key, getlink=True), h5py.HardLink):
-                item = file.get(key)
-                if isinstance(item, h5py.Dataset):
-                    found[key] = column(item, path)
+            item = inside(file, key, path)
+            if isinstance(item, h5py.Dataset):
+                found[key] = column(item, path)
     return found
 
 
+def inside(group: Any, name: str, path: str | Path) -> Any:
+    """What stands in the group under this name, which may be a path; None if there is nothing.
+
+    Only what is in the file itself: a link could name any other file, and opening it can already do harm.
+    """
+    h5py = optional("h5py", "h5py")
+    item = group
+    for part in name.split("/"):
+        link = item.get(part, getlink=True) if part and isinstance(item, h5py.Group) else None
+        if link is None:
+            return None
+        if not isinstance(link, h5py.HardLink):
+            raise RciError(
+                f"{path}: {part} is a link to something else; only what is in the file itself is read. Store the "
+                "numbers there instead."
+            )
+        item = item[part]
+    return item
+
+
 def column(dataset: Any, path: str | Path) -> Column:
-    """Refuse a dataset that declares more than the file can hold: its header is damaged."""
+    """Refuse a dataset whose numbers are in other files, or that declares more than the file can hold."""
     if dataset.shape is None or dataset.external or dataset.is_virtual:
         raise RciError(f"{path}: {dataset.name} has no data in this file.")
     if dataset.nbytes > MOST_COMPRESSION * Path(path).stat().st_size:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.toml import parse_toml
 
 VECTORS = {  # columns obs, obs_0, obs0, obs.x, obs[0] and the like
     "obs": ("obs", "observation", "observations", "state"),
@@ -60,7 +60,7 @@ def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, An
     if isinstance(mapping, str | Path):
         where = str(mapping)
         try:
-            mapping = tomllib.loads(Path(mapping).read_text(encoding="utf-8"))
+            mapping = parse_toml(Path(mapping).read_text(encoding="utf-8"))
         except OSError as error:
             raise RciError(f"cannot read {where}: {error.strerror or error}.") from None
         except ValueError as error:

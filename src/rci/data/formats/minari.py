@@ -21,6 +21,7 @@ from rci.data.formats.imported import Imported, Piece, Progress, Source, gather,
 from rci.data.formats.minari_storage import STORAGES, EpisodeReader
 from rci.data.formats.rows import flags, require_finite
 from rci.data.formats.spaces import Leaf, decode, described, leaves
+from rci.data.places import own_file
 from rci.data.record import Array
 
 
@@ -86,7 +87,7 @@ def find_dataset(id_or_folder: str | Path) -> Path:
 
 def read_metadata(folder: Path) -> Dataset:
     """The metadata, checked."""
-    path = folder / "metadata.json"
+    path = own_file(folder, "metadata.json")
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(metadata, dict):

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.hdf5 import column, open_hdf5, reading
+from rci.data.formats.flat import NUMBERS
+from rci.data.formats.hdf5 import column, inside, open_hdf5, reading
 from rci.data.formats.imported import optional
 from rci.data.formats.spaces import Leaf
+from rci.data.places import own_file
 from rci.data.record import Array
 
 
@@ -29,7 +31,7 @@ class EpisodeReader(NamedTuple):
 @contextmanager
 def hdf5_episodes(folder: Path, count: int) -> Iterator[Callable[[int], EpisodeReader]]:
     """Episodes of `main_data.hdf5`: groups episode_0, episode_1, ..."""
-    path = folder / "main_data.hdf5"
+    path = own_file(folder, "main_data.hdf5")
     with open_hdf5(path) as file:
         with reading(path):
             names = set(file)
@@ -45,20 +47,22 @@ def _hdf5_reader(file: Any, path: Path, number: int) -> EpisodeReader:
     h5py = optional("h5py", "h5py")
     where = f"{path}, episode {number}"
     with reading(path):
-        group = file[f"episode_{number}"]
+        group = inside(file, f"episode_{number}", path)
 
     def find(keys: list[str], required: bool = True) -> Array | None:
         with reading(path):
             item = group
             for key in keys:
-                if not isinstance(item, h5py.Group) or key not in item:
+                group_item, item = item, inside(item, key, path)
+                if item is None:
                     if not required:
                         return None
-                    known = ", ".join(item) if isinstance(item, h5py.Group) else "none"
+                    known = ", ".join(group_item) if isinstance(group_item, h5py.Group) else "none"
                     raise RciError(f"{where} has no {'/'.join(keys)}; what it has there: {known}.")
-                item = item[key]
             if not isinstance(item, h5py.Dataset):
                 raise RciError(f"{where}: {'/'.join(keys)} must be an array, got {type(item).__name__}.")
+            if item.dtype.kind not in NUMBERS:  # before it is read: a text may be of any length
+                raise RciError(f"{where}: {'/'.join(keys)} must be numbers, got {item.dtype}.")
             return native(np.asarray(column(item, path).dataset[()]))
 
     def require(keys: list[str]) -> Array:
@@ -81,12 +85,14 @@ def arrow_episodes(folder: Path, count: int, data_format: str) -> Iterator[Calla
         raise RciError(
             f"{folder} is damaged or not complete: the metadata says {count} episodes, there are {len(numbers)}."
         )
-    yield lambda number: _arrow_reader(folder / str(number), data_format)
+    yield lambda number: _arrow_reader(own_file(folder, str(number)), data_format)
 
 
 def _arrow_reader(folder: Path, data_format: str) -> EpisodeReader:
     arrow, dataset = optional("pyarrow", "pyarrow"), optional("pyarrow.dataset", "pyarrow")
     where = str(folder)
+    for inner in folder.rglob("*"):
+        own_file(folder, str(inner.relative_to(folder)))
 
     @contextmanager
     def decoding() -> Iterator[None]:

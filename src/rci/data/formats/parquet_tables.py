@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,7 +114,11 @@ def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any, first
     shape: tuple[int, ...] = (int(lengths[0]) if len(lengths) else fixed,)
     told = (field.metadata or {}).get(b"shape")  # as RCI writes it
     if told is not None:
-        shape = tuple(int(n) for n in told.split(b",") if n)
+        width, shape = shape[0], tuple(int(n) for n in told.split(b",") if n)
+        if any(n < 0 for n in shape) or math.prod(shape) != width:
+            raise RciError(
+                f"{path}, column {name!r}: lists of {width} numbers cannot have the shape {shape}."
+            )
     array = np.zeros((len(values), *shape), inner.dtype)
     array[~missing] = inner.reshape(len(present), *shape)
     return Numbers(array, missing)

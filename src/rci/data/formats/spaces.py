@@ -63,10 +63,11 @@ def _leaves(space: Any, path: tuple[str | int, ...], where: str, jpeg: bool) -> 
         large = len(shape) in (2, 3) and min(shape[:2]) >= SMALLEST_IMAGE
         if jpeg and large and space["dtype"] == "uint8":
             raise RciError(f"{where} has pictures that are stored as JPEG; only numbers can be read.")
-        yield Leaf(path, kind, shape)
+        yield _sized(Leaf(path, kind, shape), where)
     elif kind == "MultiBinary":
         size = space["n"]
-        yield Leaf(path, kind, tuple(map(int, size)) if isinstance(size, list) else (int(size),))
+        shape = tuple(map(int, size)) if isinstance(size, list) else (int(size),)
+        yield _sized(Leaf(path, kind, shape), where)
     elif kind == "Discrete":
         yield _choice(Leaf(path, kind, (), (int(space["n"]),), (int(space["start"]),)), where)
     elif kind == "MultiDiscrete":
@@ -77,6 +78,12 @@ def _leaves(space: Any, path: tuple[str | int, ...], where: str, jpeg: bool) -> 
             f"{where} has a part of type {kind!r}, which is no numbers; only Box, Discrete, MultiBinary, "
             "MultiDiscrete, Dict and Tuple can be read."
         )
+
+
+def _sized(leaf: Leaf, where: str) -> Leaf:
+    if any(size < 0 for size in leaf.shape):
+        raise RciError(f"{where}: {leaf.name} cannot have the shape {leaf.shape}.")
+    return leaf
 
 
 def _choice(leaf: Leaf, where: str) -> Leaf:

@@ -115,11 +115,14 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 continue
             try:
                 row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()[:80]}.")
+                flat = dict(_dotted(row))
+            except RciError:
+                raise
             except (ValueError, RecursionError) as error:
                 raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
-            if not isinstance(row, dict):
-                raise RciError(f"{path}, line {number} must be a JSON object, got {line.strip()[:80]}.")
-            yield number, dict(_dotted(row))
+            yield number, flat
 
 
 def _dotted(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

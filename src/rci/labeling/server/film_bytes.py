@@ -66,7 +66,7 @@ def _header(text: bytes) -> dict[str, Any]:
         for one in header["arrays"]:
             sizes = one["shape"]
             good &= isinstance(one["name"], str) and all(type(size) is int and size >= 0 for size in sizes)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         good = False
     if not good:
         raise RciError(

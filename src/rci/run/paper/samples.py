@@ -158,7 +158,7 @@ def read_comparison(path: Path) -> list[VariantResult]:
         return results_of(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise RciError(f"{path} is no comparison of redistributors: {error!r}.") from None
 
 
