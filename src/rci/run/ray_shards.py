@@ -1,0 +1,137 @@
+"""Shards on a Ray cluster, by Ray Data: every worker is an actor on a core of its own that keeps its models."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError
+from rci.run.cores import available_cores, claim_core, prepare_process
+from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work
+from rci.run.work_log import attempt
+
+STORE_BYTES = 1 << 27  # Ray's own memory on this machine; only names of shards pass through it
+
+
+class RaySession:
+    """A cluster, joined or started when there is the first work for it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.folder = engine, Path()
+        self.ray = _import_ray()
+        self.started = False
+
+    def run(self, tasks: Sequence[Task], report: Report) -> None:
+        """Do every task that is not done, as `run_tasks` does; tasks that need each other are not for here."""
+        left = dict[str, tuple[Task, Work]]()
+        for task in tasks:
+            work = task.outstanding()
+            if work is None:
+                report(task, 1.0, None)
+            else:
+                left[task.name] = (task, work)
+        failures = dict[str, str]()
+        for row in self._results({name: work for name, (_, work) in left.items()}):
+            task, _ = left.pop(row["task"])
+            if row["error"]:
+                failures[task.name] = row["error"]
+            else:
+                task.land()
+                report(task, 1.0, row["seconds"])
+        failures |= dict.fromkeys(left, f"the workers that ran it died, {ATTEMPTS} times")
+        if failures:
+            raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends."""
+        if self.started:
+            self.ray.shutdown()
+            if self.engine.address is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _results(self, works: dict[str, Work]) -> Iterator[dict[str, Any]]:
+        """One row per piece of work, as they are done."""
+        if not works:
+            return
+        self._start()
+        cores = int(self.ray.cluster_resources().get("CPU", 0))
+        workers = min(self.engine.workers or cores, cores, len(works))
+        if workers == 0:
+            raise RciError("the Ray cluster has no CPUs to work on.")
+        data = self.ray.data
+        names = [{"task": name} for name in works]
+        yield from (
+            data.from_items(names, override_num_blocks=len(names))
+            .map_batches(
+                Worker,
+                fn_constructor_args=(works,),
+                batch_size=1,
+                compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
+                num_cpus=1,
+                max_task_retries=ATTEMPTS - 1,
+            )
+            .iter_rows()
+        )
+
+    def _start(self) -> None:
+        if self.started:
+            return
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        self.started = True  # also what is half started has to be ended
+        if self.engine.address is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="rci-ray-"))
+            self.ray.init(
+                address="local",
+                num_cpus=self.engine.workers or len(available_cores()),
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                _temp_dir=str(self.folder),
+                **quiet,
+            )
+        else:
+            try:
+                self.ray.init(address=self.engine.address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                first = str(error).strip().splitlines()[0].rstrip(".")
+                raise RciError(f"there is no Ray cluster at {self.engine.address}: {first}.") from None
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        context = self.ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+        context.max_errored_blocks = -1  # a shard whose workers die does not stop the others
+
+
+class Worker:
+    """An actor: pinned to a core before anything imports JAX; what it has read and compiled stays."""
+
+    def __init__(self, works: dict[str, Work]) -> None:
+        prepare_process(claim_core())
+        self.works = works
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do some of the work, and say how it ended."""
+        names = [str(name) for name in batch["task"]]
+        rows = [self._do(name) for name in names]
+        return {"task": names, "seconds": [row[0] for row in rows], "error": [row[1] for row in rows]}
+
+    def _do(self, name: str) -> tuple[float, str]:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
+            failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
+        return time.monotonic() - started, "" if failure is None else failure.error
+
+
+def _import_ray() -> Any:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is told to anybody
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise RciError(f"the engine 'ray' needs the package ray: pip install 'rci[ray]' ({error}).") from None
+    return ray
