@@ -22,8 +22,8 @@ STORE_BYTES = 1 << 27  # Ray's own memory on this machine; only names of shards 
 class RaySession:
     """A cluster, joined or started when there is the first work for it."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.folder = engine, Path()
+    def __init__(self, engine: Engine, marks: Path) -> None:
+        self.engine, self.marks, self.folder = engine, marks.resolve(), Path()
         self.ray = _import_ray()
         self.started = False
 
@@ -44,7 +44,6 @@ class RaySession:
             else:
                 task.land()
                 report(task, 1.0, row["seconds"])
-        failures |= dict.fromkeys(left, f"the workers that ran it died, {ATTEMPTS} times")
         if failures:
             raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
 
@@ -52,6 +51,7 @@ class RaySession:
         """Leave the cluster; one that was started for this run ends."""
         if self.started:
             self.ray.shutdown()
+            shutil.rmtree(self.marks, ignore_errors=True)
             if self.engine.address is None:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -59,6 +59,8 @@ class RaySession:
         """One row per piece of work, as they are done."""
         if not works:
             return
+        shutil.rmtree(self.marks, ignore_errors=True)  # of a run before
+        self.marks.mkdir(parents=True)
         self._start()
         cores = int(self.ray.cluster_resources().get("CPU", 0))
         workers = min(self.engine.workers or cores, cores, len(works))
@@ -66,18 +68,20 @@ class RaySession:
             raise RciError("the Ray cluster has no CPUs to work on.")
         data = self.ray.data
         names = [{"task": name} for name in works]
-        yield from (
-            data.from_items(names, override_num_blocks=len(names))
-            .map_batches(
-                Worker,
-                fn_constructor_args=(works,),
-                batch_size=1,
-                compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
-                num_cpus=1,
-                max_task_retries=ATTEMPTS - 1,
+        try:
+            yield from (
+                data.from_items(names, override_num_blocks=len(names))
+                .map_batches(
+                    Worker,
+                    fn_constructor_args=(works, self.marks),
+                    batch_size=1,
+                    compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
+                    num_cpus=1,
+                )
+                .iter_rows()
             )
-            .iter_rows()
-        )
+        except self.ray.exceptions.RayError as error:
+            raise RciError(f"Ray gave up: {_last_line(error)}") from None
 
     def _start(self) -> None:
         if self.started:
@@ -98,21 +102,25 @@ class RaySession:
             try:
                 self.ray.init(address=self.engine.address, **quiet)
             except (ConnectionError, RuntimeError, ValueError) as error:
-                first = str(error).strip().splitlines()[0].rstrip(".")
-                raise RciError(f"there is no Ray cluster at {self.engine.address}: {first}.") from None
+                raise RciError(
+                    f"there is no Ray cluster at {self.engine.address}: {_last_line(error)}"
+                ) from None
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = self.ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.print_on_execution_start = False
-        context.max_errored_blocks = -1  # a shard whose workers die does not stop the others
 
 
 class Worker:
-    """An actor: pinned to a core before anything imports JAX; what it has read and compiled stays."""
+    """An actor: pinned to a core before anything imports JAX; what it has read and compiled stays.
 
-    def __init__(self, works: dict[str, Work]) -> None:
+    Ray starts a worker that died again and gives it the same work, as often as it dies. So whoever begins a piece of
+    work leaves a mark, and work that has killed enough workers is not begun again.
+    """
+
+    def __init__(self, works: dict[str, Work], marks: Path) -> None:
         prepare_process(claim_core())
-        self.works = works
+        self.works, self.marks = works, marks
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do some of the work, and say how it ended."""
@@ -121,14 +129,26 @@ class Worker:
         return {"task": names, "seconds": [row[0] for row in rows], "error": [row[1] for row in rows]}
 
     def _do(self, name: str) -> tuple[float, str]:
+        mark = self.marks / name.replace("/", "_")
+        if mark.is_file() and mark.stat().st_size >= ATTEMPTS:
+            return 0.0, f"the workers that ran it died, {ATTEMPTS} times"
+        with open(mark, "a") as file:
+            file.write(".")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
             failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
+        mark.unlink(missing_ok=True)
         return time.monotonic() - started, "" if failure is None else failure.error
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[-1].strip().rstrip('.')}."
 
 
 def _import_ray() -> Any:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is told to anybody
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         import ray
         import ray.data

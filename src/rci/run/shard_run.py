@@ -136,7 +136,7 @@ def _runner(engine: Engine, report: Report, logs: Path) -> Iterator[Runner]:
         if engine.kind == "ray":
             from rci.run.ray_shards import RaySession
 
-            session = RaySession(engine)
+            session = RaySession(engine, logs.with_name("attempts"))
             stack.callback(session.close)
             do: Callable[[Sequence[ShardTask]], None] = partial(session.run, report=report)
         else:
