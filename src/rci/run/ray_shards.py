@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
+from rci.data.store import write_file
 from rci.run.cores import available_cores, claim_core, prepare_process
 from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work
 from rci.run.work_log import attempt
@@ -22,8 +23,8 @@ STORE_BYTES = 1 << 27  # Ray's own memory on this machine; only names of shards 
 class RaySession:
     """A cluster, joined or started when there is the first work for it."""
 
-    def __init__(self, engine: Engine, marks: Path) -> None:
-        self.engine, self.marks, self.folder = engine, marks.resolve(), Path()
+    def __init__(self, engine: Engine, marks: Path, logs: Path | None = None) -> None:
+        self.engine, self.marks, self.logs, self.folder = engine, marks.resolve(), logs, Path()
         self.ray = _import_ray()
         self.started = False
 
@@ -40,12 +41,21 @@ class RaySession:
         for row in self._results({name: work for name, (_, work) in left.items()}):
             task, _ = left.pop(row["task"])
             if row["error"]:
-                failures[task.name] = row["error"]
+                failures[task.name] = self._failure(task.name, row["error"], row["log"])
             else:
                 task.land()
                 report(task, 1.0, row["seconds"])
         if failures:
             raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
+
+    def _failure(self, name: str, error: str, log: str) -> str:
+        """Keep what a worker had to say of its failure; the sentence that tells of it."""
+        if self.logs is None or not log:
+            return error
+        path = self.logs / f"{name.replace('/', '_')}.log"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        write_file(path, log.encode())
+        return f"{error} (log: {path})"
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this run ends."""
@@ -124,21 +134,21 @@ class Worker:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do some of the work, and say how it ended."""
-        names = [str(name) for name in batch["task"]]
-        rows = [self._do(name) for name in names]
-        return {"task": names, "seconds": [row[0] for row in rows], "error": [row[1] for row in rows]}
+        rows = [self._do(str(name)) for name in batch["task"]]
+        columns = ("task", "seconds", "error", "log")
+        return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
 
-    def _do(self, name: str) -> tuple[float, str]:
+    def _do(self, name: str) -> tuple[str, float, str, str]:
         mark = self.marks / name.replace("/", "_")
         if mark.is_file() and mark.stat().st_size >= ATTEMPTS:
-            return 0.0, f"the workers that ran it died, {ATTEMPTS} times"
+            return name, 0.0, f"the workers that ran it died, {ATTEMPTS} times", ""
         with open(mark, "a") as file:
             file.write(".")
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
             failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
         mark.unlink(missing_ok=True)
-        return time.monotonic() - started, "" if failure is None else failure.error
+        return name, time.monotonic() - started, *(failure or ("", ""))
 
 
 def _last_line(error: Exception) -> str:

@@ -78,6 +78,9 @@ def redistribute_shards(
     """
     shards = find_shards(folder)
     names, notes = resolve_columns(shards, mapping, prefix)
+    unread = sorted(p.name for p in folder.iterdir() if p not in shards and not p.name.startswith("."))
+    if unread:
+        notes.append(f"these are no shards and are not read: {', '.join(unread)}")
     places = {name: out / name for name in ("shards", "surveys")}
     if folder.resolve() in (out.resolve(), places["shards"].resolve()):
         raise RciError(f"{folder} holds the shards that are read; write to another folder.")
@@ -136,7 +139,7 @@ def _runner(engine: Engine, report: Report, logs: Path) -> Iterator[Runner]:
         if engine.kind == "ray":
             from rci.run.ray_shards import RaySession
 
-            session = RaySession(engine, logs.with_name("attempts"))
+            session = RaySession(engine, logs.with_name("attempts"), logs)
             stack.callback(session.close)
             do: Callable[[Sequence[ShardTask]], None] = partial(session.run, report=report)
         else:
@@ -198,6 +201,8 @@ def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path
         for shard, numbers in drawn.items():
             first = 0
             for chunk in chunks_of(shard, names):
+                if first > numbers[-1]:
+                    break
                 flags = np.isin(np.arange(first, first + len(chunk.lengths)), numbers)
                 if flags.any():
                     parts.append(chunk.take(flags))

@@ -111,7 +111,7 @@ class ShardWork:
         written = 0
         with parquet.ParquetWriter(path, schema.remove_metadata(), **WRITING) as writer:
             waiting: list[Any] = []
-            for chunk in chunks_of(self.shard, self.names):
+            for chunk in chunks_of(self.shard, self.names) if total else ():  # an empty shard stays one
                 made = row_costs(chunk, _costs(models, chunk, self.pessimism))
                 table = source.take(int(chunk.rows.sum()))
                 for name, which in columns.items():

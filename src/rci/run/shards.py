@@ -127,6 +127,8 @@ def new_columns(names: ColumnNames, prefix: str) -> dict[str, str]:
 
 def episode_names(shard: Path, names: ColumnNames) -> Iterator[str]:
     """The episodes of a shard, in its order; numbers where no column names them."""
+    if parquet_rows(shard) == 0:
+        return
     if not names.episode:
         number = 0
         for rows in LogReader(names).rows(shard, blocks_of(shard, names.used())):
