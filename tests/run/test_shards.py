@@ -337,7 +337,7 @@ def test_mistakes_are_told_before_anything_is_read(fleet, tmp_path, point_episod
 
 
 def test_memory_does_not_grow_with_the_shard(tmp_path):
-    """After a shard of 30 MB, one of 110 MB takes less than its size more; held as a whole, it would take several."""
+    """After a shard of 60 MB, one of 120 MB takes no more, but for what the allocator keeps."""
     code = """if True:
         import resource, sys
         from pathlib import Path
@@ -363,9 +363,10 @@ def test_memory_does_not_grow_with_the_shard(tmp_path):
                 writer.write_table(table)
             writer.close()
 
-        write(place / "small.parquet", 70_000)
-        write(place / "large.parquet", 250_000)
-        logs = rci.import_logs(place / "small.parquet")
+        write(place / "few.parquet", 10_000)
+        write(place / "small.parquet", 140_000)
+        write(place / "large.parquet", 280_000)
+        logs = rci.import_logs(place / "few.parquet")
         few = logs.episodes.take(range(20))
         labels = rci.data.types.Labels.for_episodes(few, logs.stop_index[:20])
         rci.save(rci.redistribute(few, labels, "potential", epochs=1, hidden=8), place / "costs")
@@ -379,4 +380,4 @@ def test_memory_does_not_grow_with_the_shard(tmp_path):
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     small, large = map(float, done.stdout.split())
-    assert large - small < 90, done.stdout
+    assert large - small < 60, done.stdout
