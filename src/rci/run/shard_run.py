@@ -92,7 +92,8 @@ def redistribute_shards(
         clear_leftovers(places.values())
         failures = list[str]()
         looks = {
-            shard: SurveyWork(shard, places["surveys"] / f"{shard.name}.json", names) for shard in shards
+            shard: SurveyWork(shard.resolve(), places["surveys"].resolve() / f"{shard.name}.json", names)
+            for shard in shards
         }
         failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
         surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
