@@ -31,6 +31,7 @@ from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
 from rci.run.running import run_here, show
+from rci.run.shards_cli import redistribute_shards
 from rci.run.sweep_cli import sweep
 
 INTERRUPTED = 130
@@ -51,6 +52,7 @@ app.command(name="import")(import_dataset)
 app.command()(export)
 app.command()(monitor)
 app.command()(redistribute)
+app.command()(redistribute_shards)
 app.command()(sweep)
 
 

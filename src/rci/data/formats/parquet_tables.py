@@ -29,6 +29,33 @@ def parquet_rows(path: Path) -> int:
         return int(file.metadata.num_rows)
 
 
+def parquet_schema(path: Path) -> Any:
+    """The columns of a Parquet file with their types and all metadata, as pyarrow has them."""
+    with _open(path) as file, _reading(path):
+        return file.schema_arrow
+
+
+def parquet_metadata(path: Path) -> dict[bytes, bytes]:
+    """What a file tells of itself, by key."""
+    with _open(path) as file, _reading(path):
+        return dict(file.metadata.metadata or {})
+
+
+def parquet_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Rows of a Parquet file just as they are, as pyarrow's record batches; all columns, or some."""
+    with _open(path) as file:
+        with _reading(path):
+            batches = file.iter_batches(_batch_rows(file.metadata), columns=columns, use_threads=False)
+        while True:
+            with _reading(path):
+                batch = next(batches, None)
+                if batch is not None:
+                    batch.validate(full=True)
+            if batch is None:
+                return
+            yield batch
+
+
 def parquet_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:
     """Rows of a Parquet file, from the first one on; row groups in front of it are not read."""
     arrow = optional("pyarrow", "pyarrow")

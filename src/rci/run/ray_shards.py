@@ -1,0 +1,167 @@
+"""Shards on a Ray cluster, by Ray Data: every worker is an actor on a core of its own that keeps its models."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError
+from rci.data.store import write_file
+from rci.run.cores import available_cores, claim_core, prepare_process
+from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work
+from rci.run.work_log import attempt
+
+STORE_BYTES = 1 << 27  # Ray's own memory on this machine; only names of shards pass through it
+
+
+class RaySession:
+    """A cluster, joined or started when there is the first work for it."""
+
+    def __init__(self, engine: Engine, marks: Path, logs: Path | None = None) -> None:
+        self.engine, self.marks, self.logs, self.folder = engine, marks.resolve(), logs, Path()
+        self.ray = _import_ray()
+        self.started = False
+
+    def run(self, tasks: Sequence[Task], report: Report) -> None:
+        """Do every task that is not done, as `run_tasks` does; tasks that need each other are not for here."""
+        left = dict[str, tuple[Task, Work]]()
+        for task in tasks:
+            work = task.outstanding()
+            if work is None:
+                report(task, 1.0, None)
+            else:
+                left[task.name] = (task, work)
+        failures = dict[str, str]()
+        for row in self._results({name: work for name, (_, work) in left.items()}):
+            task, _ = left.pop(row["task"])
+            if row["error"]:
+                failures[task.name] = self._failure(task.name, row["error"], row["log"])
+            else:
+                task.land()
+                report(task, 1.0, row["seconds"])
+        if failures:
+            raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
+
+    def _failure(self, name: str, error: str, log: str) -> str:
+        """Keep what a worker had to say of its failure; the sentence that tells of it."""
+        if self.logs is None or not log:
+            return error
+        path = self.logs / f"{name.replace('/', '_')}.log"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        write_file(path, log.encode())
+        return f"{error} (log: {path})"
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends."""
+        if self.started:
+            self.ray.shutdown()
+            shutil.rmtree(self.marks, ignore_errors=True)
+            if self.engine.address is None:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _results(self, works: dict[str, Work]) -> Iterator[dict[str, Any]]:
+        """One row per piece of work, as they are done."""
+        if not works:
+            return
+        shutil.rmtree(self.marks, ignore_errors=True)  # of a run before
+        self.marks.mkdir(parents=True)
+        self._start()
+        cores = int(self.ray.cluster_resources().get("CPU", 0))
+        workers = min(self.engine.workers or cores, cores, len(works))
+        if workers == 0:
+            raise RciError("the Ray cluster has no CPUs to work on.")
+        data = self.ray.data
+        names = [{"task": name} for name in works]
+        try:
+            yield from (
+                data.from_items(names, override_num_blocks=len(names))
+                .map_batches(
+                    Worker,
+                    fn_constructor_args=(works, self.marks),
+                    batch_size=1,
+                    compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
+                    num_cpus=1,
+                )
+                .iter_rows()
+            )
+        except self.ray.exceptions.RayError as error:
+            raise RciError(f"Ray gave up: {_last_line(error)}") from None
+
+    def _start(self) -> None:
+        if self.started:
+            return
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        self.started = True  # also what is half started has to be ended
+        if self.engine.address is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="rci-ray-"))
+            self.ray.init(
+                address="local",
+                num_cpus=self.engine.workers or len(available_cores()),
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                _temp_dir=str(self.folder),
+                **quiet,
+            )
+        else:
+            try:
+                self.ray.init(address=self.engine.address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError) as error:
+                raise RciError(
+                    f"there is no Ray cluster at {self.engine.address}: {_last_line(error)}"
+                ) from None
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        context = self.ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+
+
+class Worker:
+    """An actor: pinned to a core before anything imports JAX; what it has read and compiled stays.
+
+    Ray starts a worker that died again and gives it the same work, as often as it dies. So whoever begins a piece of
+    work leaves a mark, and work that has killed enough workers is not begun again.
+    """
+
+    def __init__(self, works: dict[str, Work], marks: Path) -> None:
+        prepare_process(claim_core())
+        self.works, self.marks = works, marks
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
+        """Do some of the work, and say how it ended."""
+        rows = [self._do(str(name)) for name in batch["task"]]
+        columns = ("task", "seconds", "error", "log")
+        return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
+
+    def _do(self, name: str) -> tuple[str, float, str, str]:
+        mark = self.marks / name.replace("/", "_")
+        if mark.is_file() and mark.stat().st_size >= ATTEMPTS:
+            return name, 0.0, f"the workers that ran it died, {ATTEMPTS} times", ""
+        with open(mark, "a") as file:
+            file.write(".")
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
+            failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
+        mark.unlink(missing_ok=True)
+        return name, time.monotonic() - started, *(failure or ("", ""))
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[-1].strip().rstrip('.')}."
+
+
+def _import_ray() -> Any:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is told to anybody
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise RciError(f"the engine 'ray' needs the package ray: pip install 'rci[ray]' ({error}).") from None
+    return ray

@@ -1,0 +1,239 @@
+"""Step costs for a folder of shards: look at all, fit once, infer costs shard by shard."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data import store
+from rci.data.errors import RciError
+from rci.data.formats.mapping import ColumnNames
+from rci.data.store import Provenance
+from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
+from rci.run.jobs import Job
+from rci.run.shard_chunks import chunks_of, joined
+from rci.run.shard_work import ShardWork, SurveyWork
+from rci.run.shards import (
+    Survey,
+    check_apart,
+    clear_leftovers,
+    digest,
+    draw,
+    find_shards,
+    made_by,
+    resolve_columns,
+)
+
+Runner = Callable[[Sequence["ShardTask"]], list[str]]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Models that are fitted to some episodes of all shards."""
+
+    episodes: int
+    method: str = "rudder"
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """Work on one shard that knows whether it is done."""
+
+    name: str
+    work: SurveyWork | ShardWork
+    needs: tuple[str, ...] = ()
+
+    def outstanding(self) -> Work | None:
+        """The work, unless it is done."""
+        return self.work if self.work.done() is None else None
+
+    def land(self) -> None:
+        """The output is where it belongs."""
+
+
+def redistribute_shards(
+    folder: Path,
+    out: Path,
+    models: Path | Fit,
+    mapping: Path | None = None,
+    prefix: str = "",
+    pessimism: float = 0.0,
+    engine: Engine = LOCAL,
+    report: Report = lambda task, share, seconds: None,
+) -> dict[str, Any]:
+    """Write every shard of `folder` with the costs of its steps to OUT/shards; those that are there already stay.
+
+    models: fitted step costs, or how to fit them, which are then kept in OUT/fit. A shard that fails does not stop the
+    others; at the end all failures are told.
+    """
+    shards = find_shards(folder)
+    names, notes = resolve_columns(shards, mapping, prefix)
+    unread = sorted(p.name for p in folder.iterdir() if p not in shards and not p.name.startswith("."))
+    if unread:
+        notes.append(f"these are no shards and are not read: {', '.join(unread)}")
+    places = {name: out / name for name in ("shards", "surveys")}
+    if folder.resolve() in (out.resolve(), places["shards"].resolve()):
+        raise RciError(f"{folder} holds the shards that are read; write to another folder.")
+    if isinstance(models, Fit):
+        _check_fit(models)
+    with _alone(out), _runner(engine, report, out / "logs") as run:
+        for place in places.values():
+            place.mkdir(exist_ok=True)
+        clear_leftovers(places.values())
+        failures = list[str]()
+        looks = {
+            shard: SurveyWork(shard.resolve(), places["surveys"].resolve() / f"{shard.name}.json", names)
+            for shard in shards
+        }
+        failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
+        surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
+        if failures and (isinstance(models, Fit) or not surveys):
+            cure = "\nModels are fitted to episodes of all shards: repair these, or take them away."
+            raise RciError("\n".join(failures) + (cure if surveys else ""))
+        check_apart(surveys, names)
+        if isinstance(models, Fit):
+            models = _fit(models, surveys, names, out / "fit", report)
+        models_hash = _check_models(models)
+        works = {
+            shard: ShardWork(
+                shard.resolve(),
+                places["shards"].resolve() / shard.name,
+                names,
+                models.resolve(),
+                models_hash,
+                pessimism,
+                prefix,
+                found.content,
+                (found.size, found.time),
+                made_by(),
+            )
+            for shard, found in surveys.items()
+        }
+        unchanged = sum(work.done() is not None for work in works.values())
+        failures += run([ShardTask(s.name, work) for s, work in works.items()])
+        clear_leftovers(places.values())
+        if failures:
+            raise RciError("\n".join(failures))
+        others = sorted({p.name for p in places["shards"].iterdir()} - {shard.name for shard in shards})
+        if others:
+            notes.append(f"these files in {places['shards']} are of no shard: {', '.join(others)}")
+        facts = [work.done() or {} for work in works.values()]
+    counts = {name: sum(fact[name] for fact in facts) for name in ("episodes", "steps", "stopped")}
+    told = {"out": str(places["shards"]), "models": str(models)}
+    return {**told, "shards": len(works), "unchanged": unchanged, **counts, "notes": notes}
+
+
+@contextmanager
+def _runner(engine: Engine, report: Report, logs: Path) -> Iterator[Runner]:
+    """Yields the function that does what is left of some tasks and says in words what failed."""
+    with ExitStack() as stack:
+        if engine.kind == "ray":
+            from rci.run.ray_shards import RaySession
+
+            session = RaySession(engine, logs.with_name("attempts"), logs)
+            stack.callback(session.close)
+            do: Callable[[Sequence[ShardTask]], None] = partial(session.run, report=report)
+        else:
+            do = partial(run_tasks, engine=engine, report=report, logs=logs)
+
+        def run(tasks: Sequence[ShardTask]) -> list[str]:
+            try:
+                do(tasks)
+            except RciError as error:
+                return [str(error)]
+            return []
+
+        yield run
+
+
+def _check_fit(fit: Fit) -> None:
+    """Refuse a method that learns nothing before anything is read for it."""
+    from rci.redistribution import REDISTRIBUTORS, parse_options
+    from rci.redistribution.base import made
+
+    settings = parse_options(fit.method, fit.options)
+    if made(REDISTRIBUTORS[fit.method].make, settings.config).update is None:
+        raise RciError(
+            f"{fit.method!r} learns nothing, so there is nothing to fit and to use on other shards."
+        )
+    if settings.distillation.distil:
+        raise RciError(
+            "distil cannot be set: what distils step costs is not kept, so it knows no other shards."
+        )
+
+
+def _check_models(path: Path) -> str:
+    """The hash of fitted step costs that can be used on logs; others are refused before any shard is read."""
+    manifest = store.read_manifest(path)
+    if manifest["kind"] != "costs":
+        raise RciError(f"{path} holds {manifest['kind']!r}, but 'costs' is needed here.")
+    meta = manifest["meta"]
+    if meta["model"] is None:
+        raise RciError(f"{path}: the step costs of {meta['method']!r} come without a fitted model.")
+    if meta.get("channels"):
+        raise RciError(
+            f"{path} has models of the channels {', '.join(meta['channels'])}, but logs do not say why an episode was "
+            "stopped."
+        )
+    if meta["info"]["distillation"]["distil"]:
+        raise RciError(f"{path}: these step costs were distilled, and what distilled them is not kept.")
+    return str(manifest["hash"])
+
+
+def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path, report: Report) -> Path:
+    """Fit models to episodes that are drawn from all shards; what is there already stays."""
+    drawn = draw(surveys, fit.episodes, fit.seed)
+    content = {shard.name: surveys[shard].content for shard in drawn}
+    chosen = {shard.name: numbers.tolist() for shard, numbers in drawn.items()}
+    key = digest([content, chosen, asdict(names), made_by()])
+    inputs = {"episodes": folder / "episodes", "labels": folder / "labels"}
+    if not all(store.is_current(place, key) for place in inputs.values()):
+        parts = []
+        for shard, numbers in drawn.items():
+            first = 0
+            for chunk in chunks_of(shard, names):
+                if first > numbers[-1]:
+                    break
+                flags = np.isin(np.arange(first, first + len(chunk.lengths)), numbers)
+                if flags.any():
+                    parts.append(chunk.take(flags))
+                first += len(chunk.lengths)
+        whole = joined(parts)
+        episodes = whole.episodes
+        made = Provenance({"shards": len(drawn), "episodes": fit.episodes}, fit.seed, {}, key)
+        store.write(inputs["episodes"], episodes, made)
+        store.write(inputs["labels"], whole.labels(episodes), made)
+    settings = {"method": fit.method, **fit.options}
+    job = Job("fit", "redistribute", settings, fit.seed, inputs, folder / "costs")
+    run_tasks([job], Engine(workers=1), report, folder.parent / "logs")
+    return job.output
+
+
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """One run at a time writes to a folder; the system gives the lock back however its holder ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RciError(f"cannot write {out}: {error.strerror or error}.") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise RciError(
+                f"another run is writing to {out}; wait for it, or choose another folder."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)

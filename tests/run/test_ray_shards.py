@@ -1,0 +1,118 @@
+"""Shards by Ray Data: the same bytes as anywhere else, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from shard_files import work_on, write_shard
+
+import rci
+from rci.data.errors import RciError
+from rci.run.engine import Engine
+
+# Ray prints and warns; and what is defined here is sent to workers by value, as they cannot import a test.
+SCRIPT = """
+import json, os, signal, sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+from shard_files import work_on
+from rci.data.errors import RciError
+from rci.run.engine import Engine
+from rci.run.ray_shards import RaySession
+from rci.run.shard_run import ShardTask
+
+def die(share):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@dataclass(frozen=True)
+class Deadly:  # kills its worker, once in the middle of the shard, or each time
+    work: object
+    once: bool
+    def done(self):
+        return self.work.done()
+    def run(self, progress):
+        mark = self.work.out.with_suffix(".died")
+        died = mark.exists()
+        mark.touch()
+        if not self.once:
+            die(0.0)
+        self.work.run(progress if died else die)
+
+place = Path(sys.argv[2])
+shards = sorted((place / "logs").iterdir())
+works = {shard.name: work_on(shard, place / "out" / shard.name, place / "costs") for shard in shards}
+broken = replace(works["a.parquet"], shard=place / "none.parquet", out=place / "out" / "none.parquet")
+tasks = [ShardTask(name, work) for name, work in works.items()]
+first = [
+    ShardTask("a.parquet", works["a.parquet"]),
+    ShardTask("b.parquet", Deadly(works["b.parquet"], once=True)),
+    ShardTask("c.parquet", Deadly(works["c.parquet"], once=False)),
+    ShardTask("none.parquet", broken),
+]
+told = []
+def report(task, share, seconds):
+    told.append([task.name, share, seconds is None])
+
+session = RaySession(Engine("ray", 2), place / "attempts")
+failed = ""
+try:
+    session.run(first, report)
+except RciError as error:
+    failed = str(error)
+between = sorted(path.name for path in (place / "out").iterdir() if not path.name.startswith("."))
+session.run(tasks, report)
+session.close()
+print(json.dumps({"told": told, "failed": failed, "between": between}))
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, point_episodes, point_labels):
+    folder = tmp_path_factory.mktemp("ray")
+    for name in ("logs", "out", "expected"):
+        (folder / name).mkdir()
+    costs = rci.redistribute(point_episodes, point_labels, "potential", epochs=1, hidden=8)
+    rci.save(costs, folder / "costs")
+    for number, name in enumerate("abc"):
+        numbers = range(20 * number, 20 * number + 20)
+        write_shard(folder / "logs" / f"{name}.parquet", point_episodes, point_labels, numbers)
+    return folder
+
+
+def test_workers_may_die(place):
+    pytest.importorskip("ray")
+    words = [sys.executable, "-W", "ignore", "-c", SCRIPT, str(Path(__file__).parent), str(place)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    # One worker died in the middle of b, and another did it; c killed three of them; none of it stopped a.
+    assert found["between"] == ["a.parquet", "b.died", "b.parquet", "c.died"]
+    why, lost = sorted(found["failed"].splitlines(), reverse=True)
+    assert lost == "c.parquet: the workers that ran it died, 3 times"
+    assert why.startswith("none.parquet: ")
+    assert "none.parquet" in why.partition(": ")[2]
+    # Once more, with harmless work: what is done is not done again.
+    assert found["told"][-3:] == [
+        ["a.parquet", 1.0, True],
+        ["b.parquet", 1.0, True],
+        ["c.parquet", 1.0, False],
+    ]
+    assert not (place / "attempts").exists()
+    for shard in sorted((place / "logs").iterdir()):
+        here = place / "expected" / shard.name
+        work_on(shard, here, place / "costs").run(lambda share: None)
+        assert here.read_bytes() == (place / "out" / shard.name).read_bytes()
+
+
+def test_without_ray_the_cure_is_told(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    from rci.run.ray_shards import RaySession
+
+    with pytest.raises(RciError, match=r"pip install 'rci\[ray\]'"):
+        RaySession(Engine("ray"), tmp_path)
