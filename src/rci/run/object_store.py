@@ -68,7 +68,7 @@ class ObjectStore:
         text = self._read(f"keys/{_checked(key)}.json")
         try:
             outputs = json.loads(text) if text is not None else None
-        except ValueError:
+        except (ValueError, RecursionError):
             return None  # torn: as if it were not there
         known = isinstance(outputs, dict) and all(
             isinstance(name, str) and isinstance(content, str) and DIGEST.fullmatch(content)

@@ -65,7 +65,7 @@ def read_survey(path: Path, shard: Path, made_by: str) -> Survey | None:
             return None
         ids = np.frombuffer(bytes.fromhex(told.pop("ids")), "<u8")
         return Survey(**told, ids=ids)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -192,7 +192,7 @@ def kept_facts(path: Path, key: str) -> dict[str, Any] | None:
     try:
         metadata = parquet_metadata(path)
         return json.loads(metadata[FACTS]) if metadata.get(KEY) == key.encode() else None
-    except (RciError, KeyError, ValueError):
+    except (RciError, KeyError, ValueError, RecursionError):
         return None
 
 

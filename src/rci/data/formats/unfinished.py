@@ -120,7 +120,7 @@ class Unfinished:
                 like = first[name]
                 self.arrays[name] = GrowingArray(self._path(name), like.dtype, like.shape[1:], rows)
             self.state = dict(told["state"])
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RciError):
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, RciError):
             return False
         return True
 
