@@ -30,6 +30,7 @@ from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
 from rci.run.running import run_here, show
+from rci.run.sweep_cli import sweep
 
 INTERRUPTED = 130
 
@@ -49,6 +50,7 @@ app.command(name="import")(import_dataset)
 app.command()(export)
 app.command()(monitor)
 app.command()(redistribute)
+app.command()(sweep)
 
 
 @app.callback(invoke_without_command=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
@@ -77,13 +77,18 @@ def load_config(
     task: str, preset: str, file: Path | None = None, flags: Sequence[str] = (), seed: int | None = None
 ) -> RunConfig:
     """The settings of `rci run`. flags: "section.key=value", the value as TOML."""
-    defaults = RunConfig(task).as_table()
-    table = merge(defaults, read_preset(task, preset))
-    if file is not None:
-        table = lay(table, _read_toml(file))
-    table = lay(table, parse_flags(flags))
+    layers = [] if file is None else [_read_toml(file)]
+    layers.append(parse_flags(flags))
     if seed is not None:
-        table["seed"] = seed
+        layers.append({"seed": seed})
+    return config_of(task, preset, layers)
+
+
+def config_of(task: str, preset: str, layers: Sequence[Table]) -> RunConfig:
+    """The settings of a preset with these tables laid on it, one after the other."""
+    table = merge(RunConfig(task).as_table(), read_preset(task, preset))
+    for layer in layers:
+        table = lay(table, layer)
     if table["task"] != task:
         raise RciError(f"the settings are for the task {table['task']!r}, but {task!r} was asked for.")
     config = build(RunConfig, table, "settings")
@@ -124,19 +129,39 @@ def merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> Table:
 
 
 def lay(under: Table, over: Table) -> Table:
-    """`over` merged on `under`. Where it names another learner, only what that one has stays of the settings below.
+    """`over` merged on `under`. Where it names another learner or redistributor, of the settings below only those stay
+    that this one has.
 
-    So a preset sets the size and length of training of every learner, and what only its own has is no mistake.
+    So a preset sets the size and length of training of every method, and what only its own has is no mistake.
     """
-    learn = over.get("learn")
-    method = learn.get("method") if isinstance(learn, Mapping) else None
-    if method not in (None, under["learn"]["method"]):
+    for section in ("learn", "redistribute"):
+        method = _method(over, section)
+        if method not in (None, _method(under, section)):
+            known = method_settings(section).get(method) if isinstance(method, str) else None
+            if known is not None and isinstance(under.get(section), Mapping):  # else it is found out later
+                shared = {key: value for key, value in under[section].items() if key in known}
+                under = {**under, section: shared}
+    return merge(under, over)
+
+
+def method_settings(section: str) -> dict[str, set[str]]:
+    """The names of the settings of every learner (`learn`) or redistributor (`redistribute`), by its name."""
+    if section == "learn":
         from rci.learning import LEARNERS, settings_of
 
-        if isinstance(method, str) and method in LEARNERS:  # whether it is known is checked later
-            shared = {key: value for key, value in under["learn"].items() if key in settings_of(method)}
-            under = {**under, "learn": shared}
-    return merge(under, over)
+        return {name: settings_of(name) for name in LEARNERS}
+    from rci.redistribution import REDISTRIBUTORS
+
+    return {
+        name: {setting for part in (one.config, one.hyper, *one.shared) for setting in get_type_hints(part)}
+        for name, one in REDISTRIBUTORS.items()
+    }
+
+
+def _method(table: Table, section: str) -> Any:
+    """The method that a table names, if any; whether it is a name is checked later."""
+    own = table.get(section)
+    return own.get("method") if isinstance(own, Mapping) else None
 
 
 def parse_flags(flags: Sequence[str]) -> Table:
