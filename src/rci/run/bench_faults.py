@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rci.data.errors import RciError, unknown_name
+from rci.run.jobs import oracle_of
 
 Row = dict[str, Any]
 COMMAND = "from rci.run.cli import main; main()"
@@ -36,7 +37,6 @@ WHAT = ("pipeline", "sweep")
 EVERYBODY, DRIVER, WORKER = "driver and workers", "driver", "one worker"
 VICTIMS = (EVERYBODY, DRIVER, WORKER)
 NOTES = ("results.json", "sweep.json", "sweep.csv")  # numbers beside the artefacts that must be the same too
-POLL = 0.02  # seconds between two looks at a process
 
 State = dict[Path, tuple[int, int]]  # of every finished artefact: which file its manifest is, and since when
 
@@ -46,13 +46,14 @@ class Run(NamedTuple):
 
     words: tuple[str, ...]
     cache: Path  # of compiled code, shared by all runs
+    program: str = COMMAND  # Python
 
     def begin(self, out: Path) -> subprocess.Popen[bytes]:
         """Start it in a process group of its own. What it says goes to a file: nobody waits for a pipe."""
         out.parent.mkdir(parents=True, exist_ok=True)
         with open(log_of(out), "wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-c", COMMAND, *self.words, "--out", str(out)],
+                [sys.executable, "-c", self.program, *self.words, "--out", str(out)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "RCI_CACHE": str(self.cache)},
@@ -61,13 +62,13 @@ class Run(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of the kills in one folder. Lost and recomputed: finished artefacts; left: temporary files."""
+    """What came of the kills in one folder."""
 
     killed: tuple[str, ...]  # the victims
     recovered: bool
-    lost: int
-    recomputed: int
-    left: int
+    lost: int  # files of artefacts that vanished, or are not those of the reference
+    recomputed: int  # artefacts that were finished, and made again
+    left: int  # temporary files
 
 
 def bench_faults(kills: int, what: Sequence[str] = WHAT, seed: int = 0) -> Iterator[Row]:
@@ -196,9 +197,16 @@ def _command_line(process: str) -> str:
 
 
 def state_of(out: Path) -> State:
-    """Which artefacts are finished. One that is made again has another manifest, though it says the same."""
+    """Which artefacts are finished. One that is made again has another manifest, though it says the same.
+
+    The truth about episodes is written before them, by the same job: alone it is not finished.
+    """
     state: State = {}
-    for manifest in _manifests(out):
+    found = _manifests(out)
+    episodes = {oracle_of(manifest.parent) for manifest in found}
+    for manifest in found:
+        if manifest.parent.name.endswith("-oracle") and manifest.parent.resolve() not in episodes:
+            continue
         with contextlib.suppress(FileNotFoundError):  # a worker that outlives its driver may still be at it
             status = manifest.stat()
             state[manifest] = status.st_ino, status.st_mtime_ns
@@ -240,7 +248,7 @@ def failures(rows: Sequence[Row]) -> list[str]:
     """What a row tells that should not be, one sentence each."""
     return [
         f"{row['name']}, {row['config']['killed']}: {row['value']} of {row['config']['kills']} kills recovered, "
-        f"{row['config']['lost']} artefacts lost, {row['config']['recomputed']} made again, "
+        f"{row['config']['lost']} files lost, {row['config']['recomputed']} artefacts made again, "
         f"{row['config']['left behind']} temporary files left."
         for row in rows
         if row["value"] != row["config"]["kills"]
