@@ -285,22 +285,8 @@ def damage_array(place):
     file.write_bytes(file.read_bytes()[:-1] + b"?")
 
 
-def tear_array(place):
-    file = place / "stop_index.npy"
-    file.write_bytes(file.read_bytes()[:-3])
-
-
-def lose_array(place):
-    (place / "stop_index.npy").unlink()
-
-
-def tear_manifest(place):
-    file = place / "manifest.json"
-    file.write_bytes(file.read_bytes()[:100])
-
-
 def exchange_manifest(place):
-    """A sound artefact under the hash of another."""
+    """A sound one, but not the one of this hash."""
     file = place / "manifest.json"
     file.write_bytes(file.read_bytes() + b"\n")
 
@@ -310,7 +296,7 @@ def tear_keys(place):
         file.write_bytes(b"\xff{")
 
 
-DAMAGES = (damage_array, tear_array, lose_array, tear_manifest, exchange_manifest, tear_keys)
+DAMAGES = (damage_array, exchange_manifest, tear_keys)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

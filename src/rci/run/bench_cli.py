@@ -162,3 +162,30 @@ def bench_kills(
         typer.echo(f"rci: {failure}", err=True)
     if failures(rows):
         raise typer.Exit(1)
+
+
+@bench.command(name="scaling")
+def bench_engines(
+    tasks: Annotated[int, typer.Option(min=1, help="Tasks with empty bodies.")] = 10_000,
+    updates: Annotated[int, typer.Option(min=1, help="Updates of every training.")] = 3000,
+    engine: Annotated[list[str], typer.Option(help="Which engine; may be repeated [all].")] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Engines: what they add to a task, and how much of a second core trainings get. Takes about ten minutes.
+
+    Needs the extra 'ray', unless only --engine local is asked for, and a machine with nothing else to do.
+
+    Example: rci bench scaling --json
+    """
+    from rci.data.errors import unknown_name
+    from rci.run.bench import bench_table
+    from rci.run.bench_scaling import bench_scaling, rows_of
+    from rci.run.engine import ENGINES
+    from rci.run.progress import count
+
+    for name in engine:
+        if name not in ENGINES:
+            raise unknown_name("engine", name, ENGINES)
+    engines = engine or list(ENGINES)
+    rows = count(bench_scaling(tasks, updates, engines), rows_of(engines), "speed")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

@@ -10,6 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Protocol
 
@@ -172,6 +173,12 @@ class _Schedule:
             )
         if len(self.place) < len(self.tasks):
             raise RuntimeError("two tasks have the same name")
+        try:
+            TopologicalSorter(self.missing).prepare()
+        except CycleError as error:
+            raise RuntimeError(
+                f"tasks wait for each other: {', '.join(sorted(set(error.args[1])))}"
+            ) from None
         self.needed_by = defaultdict[str, list[str]](list)
         for task in tasks:
             for name in task.needs:

@@ -128,10 +128,10 @@ class ObjectStore:
         system, root = _open(self.url)
         target = f"{root}/{name}"
         try:
-            system.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
-            if _is_folder(system):
+            if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
                 temporary = f"{root}/{TEMPORARY}/{secrets.token_hex(16)}"
-                system.makedirs(f"{root}/{TEMPORARY}", exist_ok=True)
+                for path in (target, temporary):
+                    Path(path).parent.mkdir(parents=True, exist_ok=True)
                 try:
                     system.put_file(str(source), temporary)
                     with open(temporary, "rb") as file:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import tempfile
 import time
 from functools import cache
@@ -86,6 +87,7 @@ class RayPool:
 
 def connect(engine: Engine) -> Any:
     """Join the cluster at the engine's address, or begin one on this machine; the module `ray`."""
+    _check_address(engine.address or os.environ.get("RAY_ADDRESS", ""))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # this program tells nobody what is done with it
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -105,6 +107,17 @@ def connect(engine: Engine) -> Any:
         raise RciError(f"{engine.workers} workers were asked for, but this machine has only {cores} cores.")
     ray.init(address="local", num_cpus=engine.workers or cores, include_dashboard=False, **quiet)
     return ray
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody answers: Ray would try for minutes, and then end the process."""
+    host, _, port = address.rpartition(":")
+    if not host or "//" in host or not port.isdigit():
+        return  # none, `auto`, or a kind of address that only Ray knows
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise RciError(f"there is no Ray cluster to join at {address!r}: {error}.") from None
 
 
 def _first_line(error: Exception) -> str:

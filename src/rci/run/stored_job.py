@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -82,8 +83,9 @@ class StoredWork:
         """Bring the inputs, do the work in a folder of its own, and put the output into the store."""
         inputs = {name: self._bring(content) for name, content in self.inputs.items()}
         with tempfile.TemporaryDirectory(prefix="rci-stored-") as folder:
-            trail = None if self.job.trail is None else cache_folder() / "trails" / self.job.trail.name
-            here = replace(self.job, inputs=inputs, output=Path(folder) / "output", trail=trail)
+            here = replace(
+                self.job, inputs=inputs, output=Path(folder) / "output", trail=_trail(self.job.trail)
+            )
             here.run(progress)
             _keep(self.store, here.output, here.provenance().key)
 
@@ -108,6 +110,13 @@ def _one_by_one(place: Path) -> Iterator[None]:
     with open(place.with_name(f"{place.name}.lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _trail(trail: Path | None) -> Path | None:
+    """A training that a longer one goes on from is kept on the machine that did it; elsewhere it begins anew."""
+    if trail is None:
+        return None
+    return cache_folder() / "trails" / hashlib.sha256(str(trail.absolute()).encode()).hexdigest()[:32]
 
 
 def _keep(target: ObjectStore, output: Path, key: str) -> None:

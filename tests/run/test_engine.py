@@ -1,0 +1,156 @@
+"""What is the same on every engine: the order, what is skipped, what is tried again, what is told of failures."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rci.data.errors import RciError
+from rci.run import engine as engine_module
+from rci.run.engine import ATTEMPTS, LOCAL, Engine, News, run_tasks
+
+
+@dataclass(frozen=True)
+class Chore:
+    """A task that leaves a file; `how` it goes wrong, if it does."""
+
+    name: str
+    folder: Path
+    needs: tuple[str, ...] = ()
+    how: str = ""
+
+    def outstanding(self):
+        return None if (self.folder / self.name).exists() else self
+
+    def land(self):
+        pass
+
+    def run(self, progress):
+        progress(0.5)
+        print(f"{self.name} has something to say", flush=True)
+        if self.how == "mistake":
+            raise RciError("this cannot be done.")
+        if self.how == "bug":
+            raise KeyError("a bug")
+        if self.how == "dies":
+            with open(self.folder / f"{self.name}.attempts", "a") as file:
+                file.write(".")
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert all((self.folder / name).exists() for name in self.needs)
+        (self.folder / self.name).write_text("done")
+
+
+def silent(task, share, seconds):
+    pass
+
+
+def test_everything_is_done_after_what_it_needs_and_told_once(tmp_path):
+    told = []
+    chores = [
+        Chore("last", tmp_path, ("first", "second")),
+        Chore("second", tmp_path, ("first",)),
+        Chore("first", tmp_path),
+    ]
+    run_tasks(chores, LOCAL, lambda task, share, seconds: told.append((task.name, share)))
+    assert [name for name, share in told if share == 1.0] == ["first", "second", "last"]
+    told.clear()
+    run_tasks(chores, LOCAL, lambda task, share, seconds: told.append((task.name, seconds)))
+    assert told == [("first", None), ("second", None), ("last", None)]  # nothing had to be done
+
+
+def test_failures_are_told_at_the_end_with_their_logs_and_the_rest_is_done(tmp_path):
+    chores = [
+        Chore("mistaken", tmp_path, how="mistake"),
+        Chore("buggy", tmp_path, how="bug"),
+        Chore("after", tmp_path, ("buggy", "fine")),
+        Chore("long-after", tmp_path, ("after",)),
+        Chore("fine", tmp_path),
+    ]
+    with pytest.raises(RciError) as failed:
+        run_tasks(chores, Engine(workers=1), silent, tmp_path / "failed")
+    said = str(failed.value)
+    assert "2 tasks failed; the others are done and kept." in said
+    assert f"mistaken: this cannot be done. (log: {tmp_path / 'failed' / 'mistaken.log'})" in said
+    assert "buggy: it failed with KeyError: 'a bug'" in said
+    assert "2 tasks that need what failed were not run." in said
+    assert (tmp_path / "fine").exists()
+    assert not (tmp_path / "after").exists()
+    log = (tmp_path / "failed" / "buggy.log").read_text()
+    assert "buggy has something to say" in log
+    assert 'raise KeyError("a bug")' in log
+    # Mended, it goes on, and the old log does not stay to mislead.
+    run_tasks([Chore("buggy", tmp_path), *chores[2:]], LOCAL, silent, tmp_path / "failed")
+    assert (tmp_path / "long-after").exists()
+    assert not (tmp_path / "failed" / "buggy.log").exists()
+
+
+def test_a_task_that_kills_its_worker_is_given_up_and_its_last_words_are_kept(tmp_path):
+    chores = [Chore("deadly", tmp_path, how="dies"), Chore("fine", tmp_path)]
+    with pytest.raises(RciError, match=r"deadly: the worker that ran it died \(exit code -9\)"):
+        run_tasks(chores, Engine(workers=1), silent, tmp_path / "failed")
+    assert (tmp_path / "deadly.attempts").read_text() == "." * ATTEMPTS
+    assert (tmp_path / "fine").exists()
+    assert "deadly has something to say" in (tmp_path / "failed" / "deadly.log").read_text()
+
+
+def test_a_plan_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(RuntimeError, match="nobody planned: nothing"):
+        run_tasks([Chore("a", tmp_path, ("nothing",))], LOCAL, silent)
+    with pytest.raises(RuntimeError, match="same name"):
+        run_tasks([Chore("a", tmp_path), Chore("a", tmp_path)], LOCAL, silent)
+    with pytest.raises(RuntimeError, match="wait for each other: a, b"):
+        run_tasks([Chore("a", tmp_path, ("b",)), Chore("b", tmp_path, ("a",))], LOCAL, silent)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"kind": "slurm"}, "unknown engine 'slurm'"),
+        ({"address": "auto"}, "give --engine ray with it"),
+        ({"workers": 0}, "at least one worker"),
+    ],
+)
+def test_an_engine_that_cannot_be(settings, said):
+    with pytest.raises(RciError, match=said):
+        Engine(**settings)
+
+
+class Instantly:
+    """A pool without processes, to see the order in which tasks are given to it."""
+
+    def __init__(self, room):
+        self.room, self.working, self.order = room, [], []
+
+    @property
+    def busy(self):
+        return len(self.working)
+
+    def has_room(self):
+        return len(self.working) < self.room
+
+    def start(self, task, work):
+        self.order.append(task.name)
+        self.working.append(task)
+
+    def news(self):
+        task = self.working.pop()
+        (task.folder / task.name).write_text("done")
+        return [News(task, 1.0, 0.0)]
+
+    def close(self):
+        pass
+
+
+def test_tasks_keep_their_order_when_several_can_be_done(tmp_path, monkeypatch):
+    pool = Instantly(1)
+    monkeypatch.setattr(engine_module, "open_pool", lambda engine: pool)
+    chores = [
+        Chore("a", tmp_path),
+        Chore("b", tmp_path, ("a",)),
+        Chore("c", tmp_path),
+        Chore("d", tmp_path, ("b",)),
+    ]
+    run_tasks(chores, LOCAL, silent)
+    assert pool.order == ["a", "b", "c", "d"]
