@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import itertools
 import json
 import math
 import re
@@ -37,6 +38,8 @@ from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
 from rci.reporting.comparison import markdown
 from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
+from rci.run.bench_faults import VICTIMS, WHAT
+from rci.run.bench_faults import failures as fault_failures
 from rci.run.cli import app
 from rci.run.comparison import results_of
 from rci.run.paper.document import results_document
@@ -642,6 +645,13 @@ def test_the_import_in_the_docs_is_the_committed_one():
     for row in rows.values():
         assert row["config"]["heap_limit_mb"] == 512
         assert row["config"]["peak_rss_mb"] < 512
+
+
+def test_the_kills_in_the_docs_are_the_committed_ones():
+    rows = committed("bench-faults.json")
+    assert bench_table(rows) in (DOCS / "faults.md").read_text()
+    assert {(row["name"], row["config"]["killed"]) for row in rows} == set(itertools.product(WHAT, VICTIMS))
+    assert fault_failures(rows) == []
 
 
 def test_the_labeler_in_the_docs_is_the_committed_one():

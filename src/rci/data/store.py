@@ -57,6 +57,7 @@ KINDS: dict[str, type[Record]] = {
         Scores,
     )
 }
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")
 RECORDED_EXTRAS = ("mujoco", "gymnasium-robotics")  # where they are installed
 
@@ -289,14 +290,16 @@ def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -
 def _replace(temporary: Path, target: Path) -> None:
     """Put the finished folder in its place. A folder cannot be renamed over a full one, so that one steps aside."""
     aside = target.parent / f".{target.name}.old-{os.getpid()}-{secrets.token_hex(4)}"
-    if target.exists():
+    with contextlib.suppress(FileNotFoundError):
         os.rename(target, aside)
     try:
         os.rename(temporary, target)
-    except OSError:
-        if aside.exists():
-            os.rename(aside, target)
-        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if aside.exists():
+                os.rename(aside, target)
+            raise
+        _replace(temporary, target)  # another writer was quicker: what it put there steps aside too
     sync_folder(target.parent)
     shutil.rmtree(aside, ignore_errors=True)
 
@@ -307,7 +310,7 @@ def _tidy(target: Path) -> None:
     for pattern in (f".{name}.old-*", f".{name}.tmp-*"):
         for leftover in sorted(target.parent.glob(pattern)):
             owner = leftover.name.split("-")[-2]
-            if owner.isdigit() and _alive(int(owner)):
+            if owner.isdigit() and alive(int(owner)):
                 continue
             if ".old-" in leftover.name and not target.exists():
                 os.rename(leftover, target)
@@ -315,7 +318,8 @@ def _tidy(target: Path) -> None:
                 shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _alive(process: int) -> bool:
+def alive(process: int) -> bool:
+    """Whether there is a process of this number on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -341,7 +345,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _reason(error: OSError, target: Path) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in NO_SPACE:
         return (
             f"no space left to write {target}; nothing was written, and what stood there before is untouched."
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rci.run.command import AsJson
+from rci.run.command import AsJson, Seed
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -135,6 +135,33 @@ def bench_without_jax(
 
     rows = count(bench_policies(updates), 2 * (len(LEARNERS) + 1), "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="faults")
+def bench_kills(
+    kills: Annotated[int, typer.Option(min=1, help="Kills of each command that hit a running process.")] = 50,
+    what: Annotated[str, typer.Option(help="Which command is killed: pipeline, sweep or both.")] = "both",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Kill a small pipeline and a small sweep at random moments, and begin them again: is anything lost or done twice?
+
+    The driver, its workers or all of them are killed; every file must be that of an undisturbed run in the end. Exit
+    code 1 if one is not. Linux only.
+
+    Example: rci bench faults --kills 50 --what both --json
+    """
+    from rci.run.bench import bench_table
+    from rci.run.bench_faults import VICTIMS, WHAT, bench_faults, failures
+    from rci.run.progress import count
+
+    chosen = WHAT if what == "both" else (what,)
+    rows = count(bench_faults(kills, chosen, seed), len(VICTIMS) * len(chosen), "faults")
+    typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+    for failure in failures(rows):
+        typer.echo(f"rci: {failure}", err=True)
+    if failures(rows):
+        raise typer.Exit(1)
 
 
 @bench.command(name="scaling")

@@ -17,5 +17,6 @@ def run_jobs(jobs: Sequence[Job], engine: Engine, report: Report, logs: Path | N
         from rci.run.stored_job import StoredJob
 
         store = ObjectStore(engine.store)
+        store.tidy()
         tasks = [StoredJob(job, store) for job in jobs]
     run_tasks(tasks, engine, report, logs)

@@ -204,8 +204,11 @@ def _failure(news: News, logs: Path | None) -> str:
     if logs is None or not news.log:
         return "\n".join(part for part in (news.error, news.log) if part)
     path = _log_of(news.task.name, logs)
-    logs.mkdir(parents=True, exist_ok=True)
-    write_file(path, news.log.encode())
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        write_file(path, news.log.encode())
+    except (OSError, RciError):  # on a full disk, for instance: what failed is worth more than its log
+        return news.error
     return f"{news.error} (log: {path})"
 
 

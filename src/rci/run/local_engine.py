@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
+from rci.data.store import alive
 from rci.run.cores import available_cores, prepare_process
 from rci.run.engine import News, Task, Work
 from rci.run.work_log import Failure, attempt, tail
+
+WORK = "rci-work"  # begins the names of the temporary folders of pools
 
 
 class LocalPool:
@@ -34,7 +37,11 @@ class LocalPool:
         self.free_cores = cores[: workers or len(cores)]
         self.idle: list[_Worker] = []
         self.working: dict[Any, _Worker] = {}  # by connection
-        self.printed = Path(tempfile.mkdtemp(prefix="rci-work-"))
+        _clear_leftovers()
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix=f"{WORK}-{os.getpid()}-"))
+        except OSError as error:
+            raise RciError(f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}.") from None
 
     @property
     def busy(self) -> int:
@@ -44,7 +51,7 @@ class LocalPool:
         return bool(self.idle or self.free_cores)
 
     def start(self, task: Task, work: Work) -> None:
-        worker = self.idle.pop() if self.idle else _Worker(self.free_cores.pop(0), self.printed)
+        worker = self.idle.pop() if self.idle else _Worker(self.free_cores.pop(0), self.folder)
         self.working[worker.connection] = worker
         worker.begin(task, work)
 
@@ -55,7 +62,7 @@ class LocalPool:
             seconds = time.monotonic() - worker.started
             try:
                 share, failure = worker.connection.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # OSError: killed in the middle of a message
                 heard.append(self._lose(self.working.pop(connection), seconds))
                 continue
             if failure is not None or share == 1.0:
@@ -77,7 +84,15 @@ class LocalPool:
             worker.process.terminate()
         for worker in workers:
             worker.process.join()
-        shutil.rmtree(self.printed, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _clear_leftovers() -> None:
+    """Remove the temporary folders of pools that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{WORK}-*-*"):
+        owner = folder.name.split("-")[2]
+        if owner.isdigit() and not alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Worker:
@@ -98,7 +113,7 @@ class _Worker:
     def begin(self, task: Task, work: Work) -> None:
         self.task, self.started = task, time.monotonic()
         # A worker that died idle is noticed when it is heard of, as one that dies at work.
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(work)
 
 
@@ -118,6 +133,7 @@ def _serve(core: int, connection: Connection, printed: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
     prepare_process(core)
+    tempfile.tempdir = str(printed.parent)  # which is cleared away, even if this process is killed
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             work = connection.recv()

@@ -1,17 +1,21 @@
 """A store of artefacts that many machines share: a folder, or anything that fsspec reaches (s3://, gs://, memory://).
 
-`objects/HASH/` holds an artefact by the hash of its content, its manifest put there last; `keys/KEY.json` says which
-artefacts came of which work. Whoever writes the same again writes the same bytes, so nobody needs a lock; whatever is
-read is verified, so what was torn or damaged counts as missing and is made again.
+`objects/HASH/` holds an artefact by the hash of its manifest, which vouches for the rest and is put there last;
+`keys/KEY.json` says which artefacts came of which work. Whoever writes the same again writes the same bytes, so nobody
+needs a lock; whatever is read is verified, so what was torn or damaged counts as missing and is made again. The same
+content made in two ways is kept twice: its manifest says how it was made, and whoever made it looks for that.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import re
 import secrets
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +25,13 @@ from rci.data import store
 from rci.data.errors import RciError
 
 MANIFEST = "manifest.json"
+TEMPORARY = "tmp"  # what is being written, in a store that is a folder
+LONGEST_WRITE = 24 * 3600.0  # seconds: an older temporary file is of a writer that was killed
 DIGEST = re.compile(r"[0-9a-f]{64}")  # hashes become names in the store: nothing else may
+
+
+class _DamagedError(Exception):
+    """A file of an artefact in the store is missing, or is not what its manifest says."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +41,8 @@ class ObjectStore:
     url: str
 
     def put(self, folder: Path) -> str:
-        """Keep an artefact, unless it is there; its hash."""
-        manifest = store.read_manifest(folder)
-        content = _checked(manifest["hash"])
+        """Keep an artefact, unless it is there; the hash by which it is kept."""
+        manifest, content = store.read_manifest(folder), address_of(folder)
         if not self._complete(content):
             for name in manifest["arrays"]:
                 self._upload(folder / f"{name}.npy", f"objects/{content}/{name}.npy")
@@ -50,14 +59,22 @@ class ObjectStore:
                 temporary.mkdir(parents=True)
                 for name in [f"{array}.npy" for array in found["arrays"]] + [MANIFEST]:
                     self._download(f"objects/{content}/{name}", temporary / name)
-                store.read(temporary)
-                if store.read_manifest(temporary)["hash"] != content:
-                    raise RciError("another artefact lies there")
-        except (RciError, FileNotFoundError):
-            if self._complete(content):  # the file that failed is damaged for good: make room for a sound one
-                self._remove(f"objects/{content}/{MANIFEST}")
+                if not is_sound(temporary, content):
+                    raise _DamagedError
+        except _DamagedError:  # for good: make room for a sound one
+            self._remove(f"objects/{content}/{MANIFEST}")
             return False
         return True
+
+    def tidy(self) -> None:
+        """Clear away what killed writers left in a folder. Their machines are not known, so only their age tells."""
+        system, root = _open(self.url)
+        if not _is_folder(system):
+            return
+        for leftover in Path(root, TEMPORARY).glob("*"):
+            with contextlib.suppress(OSError):  # another may clear it too
+                if time.time() - leftover.stat().st_mtime > LONGEST_WRITE:
+                    leftover.unlink()
 
     def note(self, key: str, outputs: dict[str, str]) -> None:
         """Write down which artefacts came of the work with this key."""
@@ -112,8 +129,9 @@ class ObjectStore:
         target = f"{root}/{name}"
         try:
             if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
-                temporary = f"{target}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
+                temporary = f"{root}/{TEMPORARY}/{secrets.token_hex(16)}"
+                for path in (target, temporary):
+                    Path(path).parent.mkdir(parents=True, exist_ok=True)
                 try:
                     system.put_file(str(source), temporary)
                     with open(temporary, "rb") as file:
@@ -131,8 +149,10 @@ class ObjectStore:
         try:
             system.get_file(f"{root}/{name}", str(target))
         except FileNotFoundError:
-            raise
+            raise _DamagedError from None
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in store.NO_SPACE:
+                raise  # here, not in the store
             raise self._trouble("read from", error) from error
 
     def _remove(self, name: str) -> None:
@@ -146,6 +166,23 @@ class ObjectStore:
 
     def _trouble(self, what: str, error: Exception) -> RciError:
         return RciError(f"cannot {what} the store {self.url}: {error or type(error).__name__}.")
+
+
+def address_of(folder: Path) -> str:
+    """The hash by which a store keeps an artefact."""
+    try:
+        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+    except OSError as error:
+        raise RciError(f"cannot read {folder}: {error.strerror or error}.") from None
+
+
+def is_sound(folder: Path, content: str) -> bool:
+    """Whether a folder holds just the artefact that a store keeps by this hash."""
+    try:
+        store.read(folder)
+        return address_of(folder) == content
+    except RciError:
+        return False
 
 
 @cache

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import write_file
@@ -194,15 +194,33 @@ def run_pipeline(config: RunConfig, out: Path, engine: Engine, report: Report, c
 
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Keep other runs out of the folder. The system gives the lock back when its holder ends, however it ends."""
-    with open(out / "run.lock", "w") as file:
+    """Keep other runs out of the folder. The system gives the lock back when its holder ends, however it ends.
+
+    What killed writers of plain files left is cleared away once nobody else can be writing.
+    """
+    with _lock_file(out / "run.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise RciError(
                 f"another run is at work in {out}; wait for it, or choose another --out."
             ) from None
+        except OSError as error:
+            raise RciError(f"cannot lock {out}: {error.strerror or error}.") from None
+        for pattern in (".*.tmp-*", "report/.*.tmp-*", "report/figures/.*.tmp-*", "failed/.*.tmp-*"):
+            for leftover in out.glob(pattern):
+                if leftover.is_file():
+                    leftover.unlink(missing_ok=True)
         yield
+
+
+def _lock_file(path: Path) -> TextIO:
+    try:
+        return open(path, "w")
+    except OSError as error:
+        raise RciError(
+            f"cannot write {path}, which keeps other runs away: {error.strerror or error}."
+        ) from None
 
 
 def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, command: str) -> Path:
@@ -240,15 +258,13 @@ def run_timed(
 
 
 def prepare_folder(out: Path) -> None:
-    """Make the run's folder, or say why it cannot be; clear away what a killed run left half-written in it."""
+    """Make the run's folder, or say why it cannot be."""
     if (out / "manifest.json").is_file():
         raise RciError(f"{out} is an artefact; a run needs a folder of its own.")
     if out.exists() and not out.is_dir():
         raise RciError(f"cannot write to {out}: it is a file, and a run needs a folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for leftover in out.glob(".*.json.tmp-*"):
-            leftover.unlink()
     except OSError as error:
         raise RciError(f"cannot write to {out}: {error.strerror or error}.") from None
 

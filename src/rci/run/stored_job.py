@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
+import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +15,8 @@ from rci.data import store
 from rci.data.cache import cache_folder
 from rci.data.errors import RciError
 from rci.run.engine import Progress
-from rci.run.jobs import Job, input_hash, oracle_of
-from rci.run.object_store import ObjectStore
+from rci.run.jobs import Job, oracle_of
+from rci.run.object_store import ObjectStore, is_sound
 
 OUTPUT, ORACLE = "output", "oracle"  # an oracle comes with what was collected
 
@@ -69,7 +73,7 @@ class StoredJob:
 
 @dataclass(frozen=True)
 class StoredWork:
-    """What is sent to a worker: the job, and the hashes of its inputs."""
+    """What is sent to a worker: the job, and the hashes by which the store keeps its inputs."""
 
     job: Job
     store: ObjectStore
@@ -86,18 +90,26 @@ class StoredWork:
             _keep(self.store, here.output, here.provenance().key)
 
     def _bring(self, content: str) -> Path:
-        """An input, from the store unless this machine has it; it is verified when it is read."""
+        """An input, from the store unless this machine has it."""
         place = cache_folder() / "objects" / content
-        try:
-            if input_hash(place) == content:
+        with _one_by_one(place):
+            if is_sound(place, content):
                 return place
-        except RciError:
-            pass
-        if not self.store.get(content, place):
-            raise RciError(
-                f"the store {self.store.url} has lost an input, {content[:16]}; run the command again."
-            )
+            shutil.rmtree(place, ignore_errors=True)
+            if not self.store.get(content, place):
+                raise RciError(
+                    f"the store {self.store.url} has lost an input, {content[:16]}; run the command again."
+                )
         return place
+
+
+@contextlib.contextmanager
+def _one_by_one(place: Path) -> Iterator[None]:
+    """Workers of one machine bring the same input one after the other, so that only the first has to."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(place.with_name(f"{place.name}.lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _trail(trail: Path | None) -> Path | None:
