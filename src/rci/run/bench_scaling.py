@@ -13,16 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rci.data.errors import RciError
+from rci.data.formats.imported import optional
 from rci.run.cores import available_cores
 from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine, Progress, Task, run_tasks
 from rci.run.jobs import Job
+from rci.run.shard_run import Fit, redistribute_shards
 
 Row = dict[str, Any]
 NAP = 10.0  # seconds of a sleeping task
 NAPS = 4  # of them for each worker
 TRAININGS = 8
+SHARDS, SHARD_EPISODES, SHARD_STEPS = 5, 1000, 100
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Nap:
 
 def rows_of(engines: Sequence[str]) -> int:
     """How many rows `bench_scaling` gives."""
-    return 3 * len(engines)
+    return 3 * len(engines) + 1
 
 
 def bench_scaling(tasks: int, updates: int, engines: Sequence[str]) -> Iterator[Row]:
@@ -63,6 +68,7 @@ def bench_scaling(tasks: int, updates: int, engines: Sequence[str]) -> Iterator[
         logged = prepare_logs(place)
         for kind in engines:
             yield trainings(kind, updates, logged, place / kind)
+        yield sharded(place)
 
 
 def empty_tasks(kind: str, tasks: int, workers: int) -> Row:
@@ -103,6 +109,50 @@ def trainings(kind: str, updates: int, logged: dict[str, Path], out: Path) -> Ro
         "two_s": round(took[1], 1),
     }
     return _row(f"{kind}: efficiency of two cores", settings, 100 * took[0] / (2 * took[1]), "%")
+
+
+def sharded(place: Path) -> Row:
+    """Steps per second for which one worker infers costs, shard by shard; the first one starts it and is left out."""
+    folder = place / "shards"
+    write_shards(folder)
+    took = list[float]()
+
+    def note(task: Task, share: float, seconds: float | None) -> None:
+        if share == 1.0 and seconds is not None and task.name.startswith("part-"):
+            took.append(seconds)
+
+    fit = Fit(200, options={"epochs": 2})
+    redistribute_shards(folder, place / "fleet", fit, engine=Engine(workers=1), report=note)
+    steps = (len(took) - 1) * SHARD_EPISODES * SHARD_STEPS
+    settings = {
+        "shards": SHARDS,
+        "episodes": SHARDS * SHARD_EPISODES,
+        "steps": SHARD_STEPS,
+        "method": "rudder",
+    }
+    return _row("local: shards, one core", settings, steps / sum(took[1:]), "steps/s")
+
+
+def write_shards(folder: Path) -> None:
+    """Logs of runs that were stopped now and then."""
+    pyarrow = optional("pyarrow", "pyarrow")
+    parquet = optional("pyarrow.parquet", "pyarrow")
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    rows = SHARD_EPISODES * SHARD_STEPS
+    for shard in range(SHARDS):
+        stopped = np.zeros((SHARD_EPISODES, SHARD_STEPS), bool)
+        stopped[::3, -1] = True
+        episode = np.repeat(np.arange(SHARD_EPISODES) + shard * SHARD_EPISODES, SHARD_STEPS)
+        columns = {
+            "episode": episode,
+            "step": np.tile(np.arange(SHARD_STEPS), SHARD_EPISODES),
+            "obs": list(random.normal(size=(rows, 20)).astype(np.float32)),
+            "action": list(random.normal(size=(rows, 2)).astype(np.float32)),
+            "reward": random.normal(size=rows).astype(np.float32),
+            "stopped": stopped.ravel(),
+        }
+        parquet.write_table(pyarrow.table(columns), folder / f"part-{shard}.parquet")
 
 
 def plan(updates: int, count: int, logged: dict[str, Path], out: Path) -> list[Job]:
