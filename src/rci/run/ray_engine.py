@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rci.data.errors import RciError
 from rci.data.store import versions
-from rci.run.cores import available_cores, claim_core, prepare_process
+from rci.run.cores import claim_core, prepare_process
 from rci.run.engine import Engine, News, Progress, Task, Work
 from rci.run.jobs import code_digest
+from rci.run.ray_cluster import Cluster
 from rci.run.work_log import Failure, attempt
 
 COMPILER_SWITCHES = (
@@ -36,7 +35,8 @@ class RayPool:
     """The cores of a cluster. It may grow and shrink while it is used."""
 
     def __init__(self, engine: Engine) -> None:
-        self.ray = connect(engine)
+        self.cluster = Cluster(engine)
+        self.ray = self.cluster.ray
         self.limit = engine.workers
         self.working: dict[Any, tuple[Task, float]] = {}  # by reference to what will come of it
         self.perform = self.ray.remote(num_cpus=1, max_retries=0)(_perform)
@@ -47,7 +47,8 @@ class RayPool:
         return len(self.working)
 
     def has_room(self) -> bool:
-        return len(self.working) < (self.limit or max(1, int(self.ray.cluster_resources().get("CPU", 1))))
+        # At least one: a cluster that has lost its machines may get others.
+        return len(self.working) < (self.limit or max(1, self.cluster.cores()))
 
     def start(self, task: Task, work: Work) -> None:
         told = self.perform.options(name=task.name).remote(work, task.name, fingerprint(), self.board)
@@ -88,47 +89,7 @@ class RayPool:
         for told in self.working:
             with contextlib.suppress(Exception):  # what cannot be cancelled is gone already
                 self.ray.cancel(told, force=True)
-        self.ray.shutdown()
-
-
-def connect(engine: Engine) -> Any:
-    """Join the cluster at the engine's address, or begin one on this machine; the module `ray`."""
-    _check_address(engine.address or os.environ.get("RAY_ADDRESS", ""))
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # this program tells nobody what is done with it
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError:
-        raise RciError("the engine 'ray' needs Ray: pip install 'rci[ray]'.") from None
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if engine.address is not None or "RAY_ADDRESS" in os.environ:
-        try:
-            ray.init(address=engine.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            place = engine.address or os.environ["RAY_ADDRESS"]
-            raise RciError(f"there is no Ray cluster to join at {place!r}: {_first_line(error)}") from None
-        return ray
-    cores = len(available_cores())
-    if engine.workers is not None and engine.workers > cores:
-        raise RciError(f"{engine.workers} workers were asked for, but this machine has only {cores} cores.")
-    ray.init(address="local", num_cpus=engine.workers or cores, include_dashboard=False, **quiet)
-    return ray
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address where nobody answers: Ray would try for minutes, and then end the process."""
-    host, _, port = address.rpartition(":")
-    if not host or "//" in host or not port.isdigit():
-        return  # none, `auto`, or a kind of address that only Ray knows
-    try:
-        socket.create_connection((host, int(port)), timeout=5).close()
-    except (OSError, OverflowError) as error:
-        raise RciError(f"there is no Ray cluster to join at {address!r}: {error}.") from None
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+        self.cluster.close()
 
 
 @cache

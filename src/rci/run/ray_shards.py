@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -13,20 +12,18 @@ from typing import Any
 
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.run.cores import available_cores, claim_core, prepare_process
+from rci.run.cores import claim_core, prepare_process
 from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work
+from rci.run.ray_cluster import Cluster, last_line
 from rci.run.work_log import attempt
-
-STORE_BYTES = 1 << 27  # Ray's own memory on this machine; only names of shards pass through it
 
 
 class RaySession:
     """A cluster, joined or started when there is the first work for it."""
 
     def __init__(self, engine: Engine, marks: Path, logs: Path | None = None) -> None:
-        self.engine, self.marks, self.logs, self.folder = engine, marks.resolve(), logs, Path()
-        self.ray = _import_ray()
-        self.started = False
+        self.engine, self.marks, self.logs = engine, marks.resolve(), logs
+        self.cluster: Cluster | None = None
 
     def run(self, tasks: Sequence[Task], report: Report) -> None:
         """Do every task that is not done, as `run_tasks` does; tasks that need each other are not for here."""
@@ -59,11 +56,9 @@ class RaySession:
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this run ends."""
-        if self.started:
-            self.ray.shutdown()
+        if self.cluster is not None:
+            self.cluster.close()
             shutil.rmtree(self.marks, ignore_errors=True)
-            if self.engine.address is None:
-                shutil.rmtree(self.folder, ignore_errors=True)
 
     def _results(self, works: dict[str, Work]) -> Iterator[dict[str, Any]]:
         """One row per piece of work, as they are done."""
@@ -71,12 +66,12 @@ class RaySession:
             return
         shutil.rmtree(self.marks, ignore_errors=True)  # of a run before
         self.marks.mkdir(parents=True)
-        self._start()
-        cores = int(self.ray.cluster_resources().get("CPU", 0))
+        ray = self._start()
+        cores = int(ray.cluster_resources().get("CPU", 0))
         workers = min(self.engine.workers or cores, cores, len(works))
         if workers == 0:
             raise RciError("the Ray cluster has no CPUs to work on.")
-        data = self.ray.data
+        data = ray.data
         names = [{"task": name} for name in works]
         try:
             yield from (
@@ -90,35 +85,20 @@ class RaySession:
                 )
                 .iter_rows()
             )
-        except self.ray.exceptions.RayError as error:
-            raise RciError(f"Ray gave up: {_last_line(error)}") from None
+        except ray.exceptions.RayError as error:
+            raise RciError(f"Ray gave up: {last_line(error)}") from None
 
-    def _start(self) -> None:
-        if self.started:
-            return
-        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        self.started = True  # also what is half started has to be ended
-        if self.engine.address is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="rci-ray-"))
-            self.ray.init(
-                address="local",
-                num_cpus=self.engine.workers or len(available_cores()),
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                _temp_dir=str(self.folder),
-                **quiet,
-            )
-        else:
-            try:
-                self.ray.init(address=self.engine.address, **quiet)
-            except (ConnectionError, RuntimeError, ValueError) as error:
-                raise RciError(
-                    f"there is no Ray cluster at {self.engine.address}: {_last_line(error)}"
-                ) from None
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context = self.ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
+    def _start(self) -> Any:
+        """Ray, and Ray Data told to be quiet."""
+        if self.cluster is None:
+            self.cluster = Cluster(self.engine)
+            import ray.data
+
+            logging.getLogger("ray.data").setLevel(logging.ERROR)
+            context = ray.data.DataContext.get_current()
+            context.enable_progress_bars = False
+            context.print_on_execution_start = False
+        return self.cluster.ray
 
 
 class Worker:
@@ -149,19 +129,3 @@ class Worker:
             failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
         mark.unlink(missing_ok=True)
         return name, time.monotonic() - started, *(failure or ("", ""))
-
-
-def _last_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{lines[-1].strip().rstrip('.')}."
-
-
-def _import_ray() -> Any:
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # nothing is told to anybody
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise RciError(f"the engine 'ray' needs the package ray: pip install 'rci[ray]' ({error}).") from None
-    return ray

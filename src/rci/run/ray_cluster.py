@@ -1,0 +1,89 @@
+"""A Ray cluster: one that is there, or one on this machine for as long as it is needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError
+from rci.run.cores import available_cores
+from rci.run.engine import Engine
+
+STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
+
+
+class Cluster:
+    """Joined or begun; to be closed."""
+
+    def __init__(self, engine: Engine) -> None:
+        address = engine.address or os.environ.get("RAY_ADDRESS")
+        _check_address(address or "")
+        self.ray = _import_ray()
+        self.folder: Path | None = None
+        quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+        if address is None:
+            self._begin(engine, quiet)
+            return
+        try:
+            self.ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise RciError(f"there is no Ray cluster to join at {address!r}: {last_line(error)}") from None
+
+    def _begin(self, engine: Engine, quiet: dict[str, Any]) -> None:
+        cores = len(available_cores())
+        if engine.workers is not None and engine.workers > cores:
+            raise RciError(
+                f"{engine.workers} workers were asked for, but this machine has only {cores} cores."
+            )
+        self.folder = Path(tempfile.mkdtemp(prefix="rci-ray-"))  # else its logs would pile up
+        self.ray.init(
+            address="local",
+            num_cpus=engine.workers or cores,
+            include_dashboard=False,
+            object_store_memory=STORE_BYTES,
+            _temp_dir=str(self.folder),
+            **quiet,
+        )
+
+    def cores(self) -> int:
+        """How many there are now."""
+        return int(self.ray.cluster_resources().get("CPU", 0))
+
+    def close(self) -> None:
+        """Leave the cluster; one that was begun here ends."""
+        self.ray.shutdown()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody answers: Ray would try for minutes, and then end the process."""
+    host, _, port = address.rpartition(":")
+    if not host or "//" in host or not port.isdigit():
+        return  # none, `auto`, or a kind of address that only Ray knows
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, OverflowError) as error:
+        raise RciError(f"there is no Ray cluster to join at {address!r}: {error}.") from None
+
+
+def _import_ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise RciError(f"the engine 'ray' needs Ray: pip install 'rci[ray]' ({error}).") from None
+    return ray
+
+
+def last_line(error: Exception) -> str:
+    """The sentence at the end of a long story."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{lines[-1].strip().rstrip('.')}."
