@@ -668,3 +668,16 @@ def test_the_shift_in_the_docs_is_the_committed_one():
 
 def test_the_page_of_results_is_made_from_the_committed_rows():
     assert results_document(committed("paper.json")) == (DOCS / "results.md").read_text()
+
+
+def test_the_scaling_in_the_docs_is_the_committed_one():
+    from rci.run.scaling import read_figures, scaling_table
+
+    rows = committed("bench-scaling.json")
+    page = (DOCS / "scaling.md").read_text()
+    assert bench_table(rows) in page
+    assert scaling_table(read_figures(rows, committed("paper.json"))) in page
+    value = {row["name"]: row["value"] for row in rows}
+    for kind in ("local", "ray"):
+        assert value[f"{kind}: overhead of 10 s tasks"] < 5  # percent
+        assert value[f"{kind}: efficiency of two cores"] > 90

@@ -72,25 +72,31 @@ def bench_scaling(tasks: int, updates: int, engines: Sequence[str]) -> Iterator[
 
 
 def empty_tasks(kind: str, tasks: int, workers: int) -> Row:
-    """Time per task that does nothing, once every worker has done one; until then it is the start of the engine."""
+    """Time per task that does nothing."""
+    start, took = timed([Nap(f"empty-{i}") for i in range(tasks)], kind, workers)
+    settings = {"tasks": tasks, "workers": workers, "start_s": round(start, 2)}
+    return _row(f"{kind}: empty tasks", settings, 1000 * took / tasks, "ms per task")
+
+
+def sleeping_tasks(kind: str, workers: int) -> Row:
+    """What an engine adds to tasks of ten seconds, in percent of their time."""
+    ideal = NAP * NAPS
+    start, took = timed([Nap(f"nap-{i}", NAP) for i in range(NAPS * workers)], kind, workers)
+    settings = {"tasks": NAPS * workers, "workers": workers, "start_s": round(start, 2)}
+    return _row(f"{kind}: overhead of 10 s tasks", settings, 100 * (took / ideal - 1), "%")
+
+
+def timed(tasks: Sequence[Task], kind: str, workers: int) -> tuple[float, float]:
+    """How long an engine takes until each worker has done something, and then for these tasks."""
     began, ends = time.perf_counter(), list[float]()
 
     def note(task: Task, share: float, seconds: float | None) -> None:
         if share == 1.0:
             ends.append(time.perf_counter() - began)
 
-    run_tasks([Nap(f"empty-{i}") for i in range(workers + tasks)], Engine(kind, workers), note)
-    start, end = ends[workers - 1], ends[-1]
-    settings = {"tasks": tasks, "workers": workers, "start_s": round(start, 2)}
-    return _row(f"{kind}: empty tasks", settings, 1000 * (end - start) / tasks, "ms per task")
-
-
-def sleeping_tasks(kind: str, workers: int) -> Row:
-    """What is added to tasks of ten seconds, the start of the workers included, in percent of their time."""
-    ideal = NAP * NAPS
-    total = seconds_of([Nap(f"nap-{i}", NAP) for i in range(NAPS * workers)], Engine(kind, workers))
-    settings = {"tasks": NAPS * workers, "workers": workers, "total_s": round(total, 2), "ideal_s": ideal}
-    return _row(f"{kind}: overhead of 10 s tasks", settings, 100 * (total / ideal - 1), "%")
+    first = [Nap(f"first-{i}") for i in range(workers)]
+    run_tasks([*first, *tasks], Engine(kind, workers), note)
+    return ends[workers - 1], ends[-1] - ends[workers - 1]
 
 
 def trainings(kind: str, updates: int, logged: dict[str, Path], out: Path) -> Row:
@@ -177,13 +183,6 @@ def prepare_logs(place: Path) -> dict[str, Path]:
     ]
     run_jobs(jobs, LOCAL, _nobody)
     return {**logged, "costs": costs, "behaviour": behaviour}
-
-
-def seconds_of(tasks: Sequence[Task], engine: Engine) -> float:
-    """How long an engine takes, from its start to its end."""
-    began = time.perf_counter()
-    run_tasks(tasks, engine, _nobody)
-    return time.perf_counter() - began
 
 
 def _nobody(task: Task, share: float, seconds: float | None) -> None:
