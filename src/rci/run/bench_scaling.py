@@ -56,12 +56,13 @@ def rows_of(engines: Sequence[str]) -> int:
 
 
 def bench_scaling(tasks: int, updates: int, engines: Sequence[str]) -> Iterator[Row]:
-    """Rows of `rci bench scaling`: of each engine, empty tasks, sleeping tasks, and a sweep of trainings."""
+    """Rows of `rci bench scaling`: empty tasks, sleeping tasks and a sweep of trainings on each engine; shards."""
     cores = len(available_cores())
     if cores < 2:
         raise RciError("a second core is what this measures, and there is only one.")
     for kind in engines:
         yield empty_tasks(kind, tasks, cores)
+    for kind in engines:
         yield sleeping_tasks(kind, cores)
     with tempfile.TemporaryDirectory(prefix="rci-bench-") as folder:
         place = Path(folder)
