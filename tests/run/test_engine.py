@@ -25,7 +25,8 @@ class Chore:
         return None if (self.folder / self.name).exists() else self
 
     def land(self):
-        pass
+        if self.how == "lands nowhere":
+            raise RciError("there is no place for it.")
 
     def run(self, progress):
         progress(0.5)
@@ -93,6 +94,36 @@ def test_a_task_that_kills_its_worker_is_given_up_and_its_last_words_are_kept(tm
     assert (tmp_path / "deadly.attempts").read_text() == "." * ATTEMPTS
     assert (tmp_path / "fine").exists()
     assert "deadly has something to say" in (tmp_path / "failed" / "deadly.log").read_text()
+
+
+def test_what_cannot_land_is_a_failure_and_the_rest_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_module, "open_pool", lambda engine: Instantly(1))
+    chores = [
+        Chore("adrift", tmp_path, how="lands nowhere"),
+        Chore("after", tmp_path, ("adrift",)),
+        Chore("fine", tmp_path),
+    ]
+    with pytest.raises(RciError) as failed:
+        run_tasks(chores, LOCAL, silent)
+    assert str(failed.value).splitlines() == [
+        "adrift: there is no place for it.",
+        "1 tasks that need what failed were not run.",
+    ]
+    assert (tmp_path / "fine").exists()
+
+
+def test_what_ends_a_run_does_not_hide_what_failed_before(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class Unreachable(Chore):
+        def outstanding(self):
+            raise RciError("the store cannot be reached.")
+
+    monkeypatch.setattr(engine_module, "open_pool", lambda engine: Instantly(1))
+    chores = [Chore("adrift", tmp_path, how="lands nowhere"), Unreachable("other", tmp_path)]
+    with pytest.raises(RciError) as failed:
+        run_tasks(chores, LOCAL, silent)
+    told = ["adrift: there is no place for it.", "the store cannot be reached."]
+    assert str(failed.value).splitlines() == told
 
 
 def test_a_plan_that_cannot_be_is_refused(tmp_path):

@@ -31,6 +31,7 @@ from rci.run.bench_faults import (
 )
 from rci.run.config import load_config
 from rci.run.jobs import Job
+from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder, work_folder
 from rci.run.local_engine import LocalPool
 from rci.run.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
 from rci.run.pipeline import alone_in
@@ -157,6 +158,24 @@ def test_folders_of_killed_pools_are_removed(tmp_path, monkeypatch):
     assert other.exists()
     pool.close()
     assert list(tmp_path.iterdir()) == [other]
+
+
+def test_every_temporary_folder_says_whose_it_is(tmp_path, monkeypatch):
+    """Those of Ray's workers, and of a cluster of this machine: of a killed process somebody else must remove them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    stale = tmp_path / f"{CLUSTER}-{ended.pid}-x"
+    (stale / "session").mkdir(parents=True)
+    mine = own_folder(CLUSTER)
+    with work_folder() as folder, tempfile.TemporaryDirectory() as inner:
+        assert folder.name.startswith(f"rci-work-{os.getpid()}-")
+        assert Path(inner).parent == folder
+    assert not folder.exists()
+    clear_leftovers(CLUSTER)
+    assert list(tmp_path.iterdir()) == [mine]
+    with pytest.raises(RciError, match="cannot write to /nowhere"):
+        own_folder(CLUSTER, "/nowhere")
 
 
 # --- locks -------------------------------------------------------------------------------------------------------

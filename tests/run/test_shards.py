@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from rci.run import shard_chunks
 from rci.run.cli import app
 from rci.run.engine import Engine
 from rci.run.shard_chunks import chunks_of, filled, joined, padded_shape
-from rci.run.shard_run import Fit, redistribute_shards
+from rci.run.shard_run import Fit, ShardTask, redistribute_shards
 from rci.run.shards import Survey, check_apart, draw, episode_names, find_shards, resolve_columns
 
 RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
@@ -273,6 +274,10 @@ def test_names_of_new_columns(fleet, tmp_path, point_episodes, point_labels):
     columns.write_text('cost = ""\n')
     work_on(shard, out, fleet / "costs", columns, prefix="rci_").run(silent)
     assert parquet.read_schema(out).names[-4:] == ["cost", "rci_cost", "rci_cost_sparse", "rci_stopped"]
+    # Every shard is held against the names, not only the first.
+    work = work_on(fleet / "logs" / "a.parquet", out, fleet / "costs")
+    with pytest.raises(RciError, match=r"logs/a\.parquet has a column 'cost' already"):
+        replace(work, shard=shard).run(silent)
     # A column of stops that has the name already is the flag.
     table = parquet.read_table(fleet / "logs" / "a.parquet")
     parquet.write_table(table.rename_columns([*table.column_names[:-1], "stopped"]), shard)
@@ -299,6 +304,42 @@ def test_a_shard_that_changes_meanwhile_is_refused(fleet, tmp_path):
     assert list(tmp_path.iterdir()) == [shard]
     with pytest.raises(RciError, match="other code or packages"):
         work_on(shard, tmp_path / "out.parquet", fleet / "costs", made_by="others").run(silent)
+
+
+def test_a_shard_that_changes_after_it_was_looked_at_is_no_silent_loss(fleet, tmp_path, monkeypatch):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in "ab":
+        (logs / f"{name}.parquet").write_bytes((fleet / "logs" / f"{name}.parquet").read_bytes())
+    land = ShardTask.land
+
+    def disturbed(task):
+        if task.name == "look/b.parquet":
+            os.utime(logs / "b.parquet", ns=(1, 1))
+        land(task)
+
+    monkeypatch.setattr(ShardTask, "land", disturbed)
+    with pytest.raises(RciError, match=r"^look/b\.parquet: .*b\.parquet was changed while"):
+        redistribute_shards(logs, tmp_path / "out", fleet / "costs", engine=Engine(workers=1))
+    assert [path.name for path in find_shards(tmp_path / "out" / "shards")] == ["a.parquet"]
+
+
+def test_shards_may_be_links_to_files_of_other_names(fleet, outputs, tmp_path):
+    (tmp_path / "blob").write_bytes((fleet / "logs" / "a.parquet").read_bytes())
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.parquet").symlink_to(tmp_path / "blob")
+    (tmp_path / "logs" / "gone.parquet").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RciError, match=r"^look/gone\.parquet: .*No such file") as failed:
+        redistribute_shards(tmp_path / "logs", tmp_path / "out", fleet / "costs", engine=Engine(workers=1))
+    assert len(str(failed.value).splitlines()) == 1
+    written = tmp_path / "out" / "shards" / "a.parquet"
+    assert written.read_bytes() == (outputs / "a.parquet").read_bytes()
+
+
+def test_a_name_that_is_no_text_is_told(tmp_path):
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.parquet")).touch()
+    with pytest.raises(RciError, match=r"caf\\udce9\.parquet is no text"):
+        find_shards(tmp_path)
 
 
 def test_mistakes_are_told_before_anything_is_read(fleet, tmp_path, point_episodes, point_labels):

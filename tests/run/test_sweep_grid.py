@@ -120,7 +120,8 @@ def deep(opening: str, closing: str, times: int = 100_000) -> str:
         (POINT + f"[grid]\nseed = {list(range(200))}\nlearn.updates = {list(range(1, 201))}", "40000 combinations"),
         (deep("[", "]"), "nested too deeply"),
         (deep("{a = ", "}"), "nested too deeply"),
-        (POINT + f"[grid]\n{'a.' * 5000}b = [1]", "nested too deeply"),
+        (POINT + f"[grid]\n{'a.' * 30}b = [1]", "nested too deeply"),
+        (POINT + f"[grid]\n{'a.' * 5000}b = [1]", "a key has more than 64 parts"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_sentence(tmp_path, text, said):

@@ -135,12 +135,15 @@ def run_tasks(tasks: Sequence[Task], engine: Engine, report: Report, logs: Path 
                     failures[name] = _failure(news, logs)
                 elif news.share < 1.0:
                     report(news.task, news.share, news.seconds)
+                elif why := landing(news.task):
+                    failures[name] = why
                 else:
-                    news.task.land()
                     if logs is not None:
                         _log_of(name, logs).unlink(missing_ok=True)  # of an earlier run
                     report(news.task, 1.0, news.seconds)
                     schedule.done(news.task)
+    except RciError as error:  # of no single task: a store that cannot be reached, for instance
+        raise RciError("\n".join([*_lines(failures), str(error)])) from error
     finally:
         pool.close()
     if failures:
@@ -199,6 +202,15 @@ class _Schedule:
                 heapq.heappush(self.ready, self.place[name])
 
 
+def landing(task: Task) -> str:
+    """Let the output of a task come to where it belongs; why it cannot, if so."""
+    try:
+        task.land()
+    except RciError as error:
+        return str(error)
+    return ""
+
+
 def _failure(news: News, logs: Path | None) -> str:
     """Keep the log of a failed task; the sentence that tells of it."""
     if logs is None or not news.log:
@@ -216,8 +228,12 @@ def _log_of(name: str, logs: Path) -> Path:
     return logs / f"{name.replace('/', '_')}.log"
 
 
+def _lines(failures: dict[str, str]) -> list[str]:
+    return [f"{name}: {why}" for name, why in failures.items()]
+
+
 def _told(failures: dict[str, str], waiting: int) -> str:
-    told = [f"{name}: {why}" for name, why in failures.items()]
+    told = _lines(failures)
     if waiting:
         told.append(f"{waiting} tasks that need what failed were not run.")
     if len(failures) > 1:

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.data.store import alive
 from rci.run.cores import available_cores, prepare_process
 from rci.run.engine import News, Task, Work
+from rci.run.leftovers import WORK, clear_leftovers, own_folder
 from rci.run.work_log import Failure, attempt, tail
-
-WORK = "rci-work"  # begins the names of the temporary folders of pools
 
 
 class LocalPool:
@@ -37,11 +35,8 @@ class LocalPool:
         self.free_cores = cores[: workers or len(cores)]
         self.idle: list[_Worker] = []
         self.working: dict[Any, _Worker] = {}  # by connection
-        _clear_leftovers()
-        try:
-            self.folder = Path(tempfile.mkdtemp(prefix=f"{WORK}-{os.getpid()}-"))
-        except OSError as error:
-            raise RciError(f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}.") from None
+        clear_leftovers(WORK)
+        self.folder = own_folder(WORK)
 
     @property
     def busy(self) -> int:
@@ -85,14 +80,6 @@ class LocalPool:
         for worker in workers:
             worker.process.join()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _clear_leftovers() -> None:
-    """Remove the temporary folders of pools that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{WORK}-*-*"):
-        owner = folder.name.split("-")[2]
-        if owner.isdigit() and not alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Worker:

@@ -40,6 +40,11 @@ class ObjectStore:
 
     url: str
 
+    def absolute(self) -> ObjectStore:
+        """The same store for processes that were started in another folder."""
+        system, root = _open(self.url)
+        return ObjectStore(root) if _is_folder(system) else self
+
     def put(self, folder: Path) -> str:
         """Keep an artefact, unless it is there; the hash by which it is kept."""
         manifest, content = store.read_manifest(folder), address_of(folder)
@@ -198,6 +203,8 @@ def _open(url: str) -> tuple[Any, str]:
         raise RciError(f"the store {url} needs another package: {error}.") from None
     except ValueError as error:
         raise RciError(f"{url!r} is no address of a store: {error}.") from None
+    except Exception as error:  # of any library: no such machine, no access
+        raise RciError(f"cannot reach the store {url}: {error or type(error).__name__}.") from error
     return system, root.rstrip("/")
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.run.cores import available_cores
 from rci.run.engine import Engine
+from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
+LONGEST_ROOT = 16  # letters: Ray puts sockets far below it, and a socket's path may have about 100
 
 
 class Cluster:
@@ -40,15 +42,24 @@ class Cluster:
             raise RciError(
                 f"{engine.workers} workers were asked for, but this machine has only {cores} cores."
             )
-        self.folder = Path(tempfile.mkdtemp(prefix="rci-ray-"))  # else its logs would pile up
-        self.ray.init(
-            address="local",
-            num_cpus=engine.workers or cores,
-            include_dashboard=False,
-            object_store_memory=STORE_BYTES,
-            _temp_dir=str(self.folder),
-            **quiet,
-        )
+        root = tempfile.gettempdir()
+        root = root if len(root) <= LONGEST_ROOT else "/tmp"
+        clear_leftovers(CLUSTER, root)  # of runs that were killed
+        self.folder = own_folder(CLUSTER, root)  # else its logs would pile up
+        try:
+            self.ray.init(
+                address="local",
+                num_cpus=engine.workers or cores,
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                _temp_dir=str(self.folder),
+                **quiet,
+            )
+        except BaseException as error:
+            self.close()
+            if isinstance(error, ConnectionError | RuntimeError | ValueError | OSError):
+                raise RciError(f"Ray cannot be started on this machine: {last_line(error)}") from error
+            raise
 
     def cores(self) -> int:
         """How many there are now."""
@@ -74,7 +85,7 @@ def _check_address(address: str) -> None:
 
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # no word of raylets on standard output
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray

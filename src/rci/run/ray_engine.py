@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from rci.data.store import versions
 from rci.run.cores import claim_core, prepare_process
 from rci.run.engine import Engine, News, Progress, Task, Work
 from rci.run.jobs import code_digest
-from rci.run.ray_cluster import Cluster
+from rci.run.leftovers import WORK, clear_leftovers, work_folder
+from rci.run.ray_cluster import Cluster, last_line
 from rci.run.work_log import Failure, attempt
 
 COMPILER_SWITCHES = (
@@ -40,7 +39,11 @@ class RayPool:
         self.limit = engine.workers
         self.working: dict[Any, tuple[Task, float]] = {}  # by reference to what will come of it
         self.perform = self.ray.remote(num_cpus=1, max_retries=0)(_perform)
-        self.board = self._open_board()
+        try:
+            self.board = self._open_board()
+        except BaseException:  # Ctrl-C, for instance: nobody else knows of the cluster yet
+            self.cluster.close()
+            raise
 
     @property
     def busy(self) -> int:
@@ -64,6 +67,9 @@ class RayPool:
         task, started = self.working.pop(told)
         try:
             failure = self.ray.get(told)
+        except self.ray.exceptions.RayTaskError as error:  # not the work, which tells of its failures itself
+            why = f"a worker could not begin it: {last_line(error)}"
+            return News(task, 0.0, time.monotonic() - started, why, str(error))
         except self.ray.exceptions.RayError as error:
             why = f"the worker that ran it was lost ({type(error).__name__})"
             return News(task, 0.0, time.monotonic() - started, why, str(error), lost=True)
@@ -118,12 +124,13 @@ def _perform(work: Work, name: str, expected: dict[str, str], board: Any) -> Fai
     _prepare_once()
     if fingerprint() != expected:
         return Failure(_difference(expected), "")
-    with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
-        return attempt(work, _teller(name, board), Path(folder) / "printed.txt")
+    with work_folder() as folder:
+        return attempt(work, _teller(name, board), folder / "printed.txt")
 
 
 @cache
 def _prepare_once() -> None:
+    clear_leftovers(WORK)  # of workers that were killed
     prepare_process(claim_core())
 
 

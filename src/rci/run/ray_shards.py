@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.run.cores import claim_core, prepare_process
-from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work
+from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work, landing
+from rci.run.leftovers import WORK, clear_leftovers, work_folder
 from rci.run.ray_cluster import Cluster, last_line
 from rci.run.work_log import attempt
 
@@ -37,10 +37,10 @@ class RaySession:
         failures = dict[str, str]()
         for row in self._results({name: work for name, (_, work) in left.items()}):
             task, _ = left.pop(row["task"])
-            if row["error"]:
-                failures[task.name] = self._failure(task.name, row["error"], row["log"])
+            error = row["error"] or landing(task)
+            if error:
+                failures[task.name] = self._failure(task.name, error, row["log"])
             else:
-                task.land()
                 report(task, 1.0, row["seconds"])
         if failures:
             raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
@@ -109,6 +109,7 @@ class Worker:
     """
 
     def __init__(self, works: dict[str, Work], marks: Path) -> None:
+        clear_leftovers(WORK)  # of workers that were killed
         prepare_process(claim_core())
         self.works, self.marks = works, marks
 
@@ -125,7 +126,7 @@ class Worker:
         with open(mark, "a") as file:
             file.write(".")
         started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="rci-work-") as folder:
-            failure = attempt(self.works[name], lambda share: None, Path(folder) / "printed.txt")
+        with work_folder() as folder:
+            failure = attempt(self.works[name], lambda share: None, folder / "printed.txt")
         mark.unlink(missing_ok=True)
         return name, time.monotonic() - started, *(failure or ("", ""))

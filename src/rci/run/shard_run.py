@@ -17,6 +17,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.formats.mapping import ColumnNames
 from rci.data.store import Provenance
+from rci.run.dispatch import appears
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
 from rci.run.jobs import Job
 from rci.run.shard_chunks import chunks_of, joined
@@ -27,6 +28,7 @@ from rci.run.shards import (
     clear_leftovers,
     digest,
     draw,
+    file_state,
     find_shards,
     made_by,
     resolve_columns,
@@ -58,7 +60,13 @@ class ShardTask:
         return self.work if self.work.done() is None else None
 
     def land(self) -> None:
-        """The output is where it belongs."""
+        """See whether the output is where it belongs, and of the shard as it is now."""
+        if not appears(self.work.out):
+            raise RciError(
+                f"{self.work.out} was written, but not here: all machines of a cluster must share the folders."
+            )
+        if self.work.done() is None:
+            raise RciError(f"{self.work.shard} was changed while the run went on; start it again.")
 
 
 def redistribute_shards(
@@ -90,9 +98,11 @@ def redistribute_shards(
         for place in places.values():
             place.mkdir(exist_ok=True)
         clear_leftovers(places.values())
+        if not isinstance(models, Fit):
+            _check_models(models)
         failures = list[str]()
         looks = {
-            shard: SurveyWork(shard.resolve(), places["surveys"].resolve() / f"{shard.name}.json", names)
+            shard: SurveyWork(shard.absolute(), places["surveys"].resolve() / f"{shard.name}.json", names)
             for shard in shards
         }
         failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
@@ -106,7 +116,7 @@ def redistribute_shards(
         models_hash = _check_models(models)
         works = {
             shard: ShardWork(
-                shard.resolve(),
+                shard.absolute(),
                 places["shards"].resolve() / shard.name,
                 names,
                 models.resolve(),
@@ -208,6 +218,8 @@ def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path
                 if flags.any():
                     parts.append(chunk.take(flags))
                 first += len(chunk.lengths)
+            if file_state(shard) != (surveys[shard].size, surveys[shard].time):
+                raise RciError(f"{shard} was changed while the run went on; start it again.")
         whole = joined(parts)
         episodes = whole.episodes
         made = Provenance({"shards": len(drawn), "episodes": fit.episodes}, fit.seed, {}, key)

@@ -21,6 +21,7 @@ from rci.run.shards import (
     FACTS,
     KEY,
     Survey,
+    check_new,
     digest,
     file_state,
     kept_facts,
@@ -101,6 +102,7 @@ class ShardWork:
     def _write(self, path: Path, models: StepCosts, facts: dict[str, Any], progress: Progress) -> None:
         parquet = optional("pyarrow.parquet", "pyarrow")
         schema, total = parquet_schema(self.shard), parquet_rows(self.shard)
+        check_new(self.shard, schema.names, self.names, self.prefix)  # this one may differ from the first
         known = dict(schema.metadata or {})
         counts = {"episodes": 0, "steps": 0, "stopped": 0}
         columns, source = new_columns(self.names, self.prefix), _Rows(self.shard)

@@ -65,7 +65,7 @@ def read_survey(path: Path, shard: Path, made_by: str) -> Survey | None:
             return None
         ids = np.frombuffer(bytes.fromhex(told.pop("ids")), "<u8")
         return Survey(**told, ids=ids)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -88,6 +88,13 @@ def find_shards(folder: Path) -> list[Path]:
     found = sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and not p.name.startswith("."))
     if not found:
         raise RciError(f"there are no .parquet files in {folder}.")
+    for path in found:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            raise RciError(
+                f"the name of {path} is no text (UTF-8), so it cannot be opened; rename it."
+            ) from None
     return found
 
 
@@ -110,13 +117,18 @@ def resolve_columns(
             f"{first}: no column says where episodes were stopped; say which it is in a mapping, as in stop = "
             f"'estop'. Names that are known: {', '.join(SINGLE['stop'])}. The columns are: {', '.join(columns)}."
         )
+    check_new(first, columns, names, prefix)
+    return names, notes
+
+
+def check_new(shard: Path, columns: Sequence[str], names: ColumnNames, prefix: str) -> None:
+    """Refuse a shard that has a column of the name of a new one."""
     for name in new_columns(names, prefix):
         if name in columns:
             raise RciError(
-                f"{first} has a column {name!r} already, which is the name of a new one; give the new ones others, as "
+                f"{shard} has a column {name!r} already, which is the name of a new one; give the new ones others, as "
                 "in --prefix rci_."
             )
-    return names, notes
 
 
 def new_columns(names: ColumnNames, prefix: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import Address, AsJson, EngineName, Out, Seed, Settings, Workers, print_json
+from rci.run.command import Address, AsJson, EngineName, Out, Seed, Settings, Workers, print_json, print_text
 
 
 def redistribute_shards(
@@ -67,7 +67,7 @@ def redistribute_shards(
         print_json(found)
         return
     for note in found["notes"]:
-        typer.echo(f"note: {note}")
+        print_text(f"note: {note}")
     typer.echo(
         f"{found['shards']} shards ({found['unchanged']} unchanged), {found['episodes']} episodes, "
         f"{found['stopped']} of them stopped, {found['steps']} steps with costs: {found['out']}"

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import math
-import tomllib
 import typing
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.toml import parse_toml
 from rci.run.config import RunConfig, Table, config_of, merge, method_settings
 
 KEYS = ("task", "preset", "settings", "grid", "exclude")
@@ -70,12 +70,10 @@ def read_grid(source: str | Path | Mapping[str, Any]) -> Grid:
     if isinstance(source, Mapping):
         return parse_grid(source, "the grid")
     try:
-        table = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+        table = parse_toml(Path(source).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RciError(f"there is no grid file {source}.") from None
-    except RecursionError:
-        raise _too_deep(str(source)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise RciError(f"the grid file {source} cannot be read: {error}.") from None
     return parse_grid(table, str(source))
 
@@ -278,8 +276,4 @@ def _check_depth(table: Mapping[str, Any], where: str) -> None:
         inner = [item for own in level for item in (own.values() if isinstance(own, Mapping) else own)]
         level = [item for item in inner if isinstance(item, Mapping | list | tuple)]
     if level:
-        raise _too_deep(where)
-
-
-def _too_deep(where: str) -> RciError:
-    return RciError(f"{where} is nested too deeply: settings are at most {DEEPEST} tables deep.")
+        raise RciError(f"{where} is nested too deeply: settings are at most {DEEPEST} tables deep.")
