@@ -78,6 +78,41 @@ def test_blocks_do_not_matter(log, rows, monkeypatch):
     check_log(rci.import_logs(log(LOG), MAPPING))
 
 
+LISTS = [
+    {"episode": 0, "t": 0, "obs": [0, 1], "action": [1, 2], "reward": 1},
+    {"episode": 0, "t": 1, "obs": [2, 3], "action": [3, 4], "reward": 2},
+    {"episode": 0, "t": 2, "obs": [4, 5]},
+]
+
+
+def write_lists(path, rows):
+    if path.suffix == ".parquet":
+        columns = ("episode", "t", "obs", "action", "reward")
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in columns}), path)
+        return path
+    return write(path, "\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_blocks_of_lists_do_not_matter(name, rows, tmp_path, monkeypatch):
+    for module in (text_tables, parquet_tables):
+        monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    found = rci.import_logs(write_lists(tmp_path / name, LISTS))
+    assert found.episodes.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert found.episodes.action.tolist() == [[1, 2], [3, 4]]  # though all of the last block are missing
+    longer = [*LISTS[:1], {**LISTS[1], "obs": [2, 3, 4]}, {**LISTS[2], "obs": [2, 3, 4]}]
+    with pytest.raises(RciError, match=r"a\.\w+, (line 2|row 1).*'obs' must be (a list of )?2 numbers.*got"):
+        rci.import_logs(write_lists(tmp_path / name, longer))
+
+
+def test_rows_of_later_blocks_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_tables, "BLOCK_ROWS", 2)
+    ragged = [*LISTS[:2], {**LISTS[1], "t": 2}, {**LISTS[2], "t": 3, "obs": [1]}]
+    with pytest.raises(RciError, match=r"row 3, column 'obs' must be a list of 2 numbers.*got 1"):
+        rci.import_logs(write_lists(tmp_path / "a.parquet", ragged))
+
+
 def test_a_mapping_in_a_file(tmp_path):
     mapping = write(tmp_path / "columns.toml", 'obs = ["x", "y"]\naction = ["u"]\nreward = "r"\nstop = ""\n')
     found = rci.import_logs(write(tmp_path / "log.csv", LOG), mapping)
