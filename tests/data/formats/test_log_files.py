@@ -8,7 +8,7 @@ from foreign_files import assert_same, cut, judged, sample
 
 import rci
 from rci.data.errors import RciError
-from rci.data.formats import block, parquet, parquet_tables, text_tables
+from rci.data.formats import block, parquet, parquet_tables, tables, text_tables
 
 MAPPING = {"obs": ["x", "y"], "action": "u", "reward": "r"}
 LOG = """run,t,x,y,u,r,stopped
@@ -104,6 +104,29 @@ def test_blocks_of_lists_do_not_matter(name, rows, tmp_path, monkeypatch):
     longer = [*LISTS[:1], {**LISTS[1], "obs": [2, 3, 4]}, {**LISTS[2], "obs": [2, 3, 4]}]
     with pytest.raises(RciError, match=r"a\.\w+, (line 2|row 1).*'obs' must be (a list of )?2 numbers.*got"):
         rci.import_logs(write_lists(tmp_path / name, longer))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_long_rows_make_small_blocks_and_endless_ones_none(name, tmp_path, monkeypatch):
+    path = write(tmp_path / name, LOG if name == "a.csv" else as_jsonl(LOG))
+    monkeypatch.setattr(text_tables, "BLOCK_TEXT", 20)
+    assert max(len(found.lines) for found in tables.blocks_of(path, ["run", "u"])) < 5
+    check_log(rci.import_logs(path, MAPPING))
+    monkeypatch.setattr(text_tables, "LONGEST_LINE", 200)
+    path.write_text(path.read_text() + "\0" * 1000)  # as after a power cut
+    with pytest.raises(RciError, match=r"line \d is longer than 200 characters"):
+        rci.import_logs(path, MAPPING)
+
+
+def test_columns_without_a_name_are_not_read(tmp_path):
+    lines = [f"{line},," for line in LOG.splitlines()]
+    check_log(rci.import_logs(write(tmp_path / "a.csv", "\n".join(lines)), MAPPING))
+
+
+def test_a_file_that_cannot_be_opened(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(RciError, match=r"cannot read .*a\.csv: Is a directory"):
+        tables.count_rows(tmp_path / "a.csv")
 
 
 def test_rows_of_later_blocks_are_named(tmp_path, monkeypatch):
