@@ -24,7 +24,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.formats.export import replacing
 from rci.data.models import Policy
-from rci.data.record import Array, expect
+from rci.data.record import Array, check_seed, expect
 from rci.data.store import versions
 from rci.learning.onnx_graph import (
     Graph,
@@ -58,6 +58,7 @@ def export_onnx(policy: Policy, path: str | Path, seed: int = 0) -> Path:
     The metadata say where it comes from: method, budget, hash of the data, statistics of the observations, version.
     """
     expect(Policy, policy=policy)
+    seed = check_seed(seed)
     if Path(path).suffix.lower() != ".onnx":  # an earlier export is replaced, but nothing else
         raise RciError(f"the name of an ONNX file ends in .onnx, got {path}.")
     try:
