@@ -107,8 +107,13 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     policy = random_policy("bc")
     with pytest.raises(RciError, match=r"ends in \.onnx, got .*log\.csv"):
         rci.export_onnx(policy, tmp_path / "log.csv")
+    for seed in (2**40, 0.5):
+        with pytest.raises(RciError, match="a seed is a whole number"):
+            rci.export_onnx(policy, tmp_path / "a.onnx", seed=seed)
+        with pytest.raises(RciError, match="a seed is a whole number"):
+            policy.act(np.zeros(policy.info["obs_size"]), seed=seed)
     with pytest.raises(RciError, match="cannot write"):
-        rci.export_onnx(policy, tmp_path / "nowhere" / "a.onnx")
+        rci.export_onnx(policy, "/dev/null/a.onnx")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(RciError, match=r"pip install 'rci\[onnx\]'"):
         rci.export_onnx(policy, tmp_path / "a.onnx")

@@ -82,9 +82,10 @@ def test_recorded_costs_can_say_where_it_was_stopped(tmp_path):
 
 def test_a_policy_as_onnx(stages, tmp_path, point_episodes):
     onnxruntime = pytest.importorskip("onnxruntime")
-    done = run("export", stages / "policy", "--onnx", "--out", tmp_path / "policy.onnx")
+    path = tmp_path / "new" / "policy.onnx"
+    done = run("export", stages / "policy", "--onnx", "--out", path)
     assert done.exit_code == 0, done.output
-    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     obs = np.asarray(point_episodes.obs[:50])
     (action,) = session.run(["action"], {"obs": obs})
     np.testing.assert_allclose(action, rci.load(stages / "policy").act(obs), atol=1e-5)
@@ -106,6 +107,31 @@ def test_a_monitor_and_how_early_it_is(stages, tmp_path):
     assert str(tmp_path / "monitor") in text
 
 
+def test_a_monitor_without_stops_to_be_early_for(stages, tmp_path):
+    others, _ = rci.collect("point", 60, seed=11)
+    rci.save(others, tmp_path / "others")
+    for name, stops in (("none", {}), ("all-but-one", dict.fromkeys(range(1, 60), 0))):
+        rci.save(rci.label(others, stops), tmp_path / name)
+        found, text = write_monitor(
+            stages / "costs", tmp_path / "others", tmp_path / name, tmp_path / "monitor", 0.5
+        )
+        assert rci.runtime.load_monitor(tmp_path / "monitor").level is not None
+        assert found["detection"] is None
+        assert "cannot be told from" in text
+        assert not (tmp_path / "monitor-detection").exists()
+    (tmp_path / "monitor-detection").write_text("precious")
+    with pytest.raises(RciError, match="monitor-detection is a file"):
+        write_monitor(stages / "costs", tmp_path / "others", tmp_path / "none", tmp_path / "monitor", 0.5)
+
+
+def test_labels_are_not_written_over_something_else(stages, tmp_path):
+    (tmp_path / "log.csv").write_text("episode,obs,action,reward,stop\n0,0.5,0.5,0,1\n")
+    rci.save(rci.load(stages / "policy"), tmp_path / "out-labels")
+    with pytest.raises(RciError, match="out-labels holds 'policy'; it is not overwritten with 'labels'"):
+        import_to(str(tmp_path / "log.csv"), tmp_path / "out", None, None, None, lambda share: None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv", "out-labels"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -114,6 +140,9 @@ def test_a_monitor_and_how_early_it_is(stages, tmp_path):
         (["import", "log.csv", "--out", "x", "--format", "excel"], "unknown format 'excel'"),
         (["import", "data.npz", "--out", "x", "--mapping", "columns.toml"], "columns of plain logs"),
         (["import", "log.csv", "--out", "log.csv"], "not an artefact folder"),
+        (["import", "log.csv", "--out", "."], "no name of a folder"),
+        (["import", "log.csv", "--out", "/"], "no name of a folder"),
+        (["import", "EPISODES", "--out", "x"], "is an artefact already"),
         (["export", "EPISODES", "--out", "x.hdf5"], "with its labels and step costs"),
         (
             ["export", "EPISODES", "LABELS", "COSTS", "--out", "x.txt"],

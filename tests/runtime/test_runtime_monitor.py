@@ -142,6 +142,8 @@ def test_what_cannot_watch_is_refused(episodes, labels, tmp_path):
         monitor.watch(np.zeros((2, 3)), np.zeros((2, 2)))
     with pytest.raises(RciError, match="finite number, got inf"):
         runtime.Monitor(costs.model, float("inf"))
+    with pytest.raises(RciError, match="finite number, got 'high'"):
+        runtime.Monitor(costs.model, "high")
     ahead = runtime.Monitor(random_costs("potential", labels, (3, 2)).model)
     with pytest.raises(RciError, match="give next_obs as well"):
         ahead.step(np.zeros(3), np.zeros(2))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
-from rci.data.record import Array, Record, float32_numbers
+from rci.data.record import Array, Record, check_seed, float32_numbers
 
 
 class SavedModel(NamedTuple):
@@ -126,7 +126,7 @@ class Policy(Fitted):
         rows = obs.reshape(len(obs) if batched else 1, features)
         if len(rows) == 0:
             return np.zeros((0, int(self.info["action_size"])), np.float32)
-        action, _ = self.step(seed, self.begin(len(rows)), rows)
+        action, _ = self.step(check_seed(seed), self.begin(len(rows)), rows)
         return action if batched else action[0]
 
     def save(self, folder: Any) -> None:

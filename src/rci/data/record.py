@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from rci.data.errors import RciError
 
 Array = NDArray[Any]
+LARGEST_SEED = 2**31 - 1
 NPY_ERRORS = (  # what NumPy has been seen to raise for headers and bytes that are no array
     ValueError,
     TypeError,
@@ -127,6 +128,13 @@ def float32_numbers(name: str, values: ArrayLike) -> Array:
     if not np.isfinite(array).all():
         raise RciError(f"the {name} has a value that is not finite.")
     return array
+
+
+def check_seed(seed: Any) -> int:
+    """A seed that JAX and the runtime take alike."""
+    if not isinstance(seed, int | np.integer) or not -LARGEST_SEED <= seed <= LARGEST_SEED:
+        raise RciError(f"a seed is a whole number up to {LARGEST_SEED}, got {seed!r}.")
+    return int(seed)
 
 
 def check_lengths(lengths: ArrayLike) -> Array:

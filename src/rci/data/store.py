@@ -93,9 +93,7 @@ def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) 
 def placing(folder: str | Path, kind: str) -> Iterator[Path]:
     """The name of a temporary folder that takes the place of `folder` when all has gone well, and else vanishes."""
     target = Path(folder)
-    check_place(target)
-    if target.exists() and (standing := _kind(target)) not in (kind, None):
-        raise RciError(f"{target} holds {standing!r}; it is not overwritten with {kind!r}.")
+    check_place(target, kind)
     temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
     try:
         yield temporary
@@ -195,12 +193,16 @@ def _kind(folder: Path) -> str | None:
         return None
 
 
-def check_place(folder: str | Path) -> None:
-    """Refuse a place where something stands that is no artefact, before any work is done for it."""
+def check_place(folder: str | Path, kind: str | None = None) -> None:
+    """Refuse a place where something stands that is no artefact, or none of this kind, before any work is done."""
     target = Path(folder)
+    if not target.name:
+        raise RciError(f"{target} is no name of a folder to write to; say one, such as runs/mine.")
     _tidy(target)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
+    if kind is not None and target.exists() and (standing := _kind(target)) not in (kind, None):
+        raise RciError(f"{target} holds {standing!r}; it is not overwritten with {kind!r}.")
 
 
 def is_current(folder: str | Path, key: str) -> bool:

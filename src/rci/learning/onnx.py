@@ -22,9 +22,10 @@ import jax
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.formats.export import replacing
 from rci.data.models import Policy
-from rci.data.record import Array, expect
-from rci.data.store import versions, write_file
+from rci.data.record import Array, check_seed, expect
+from rci.data.store import versions
 from rci.learning.onnx_graph import (
     Graph,
     Weights,
@@ -57,6 +58,7 @@ def export_onnx(policy: Policy, path: str | Path, seed: int = 0) -> Path:
     The metadata say where it comes from: method, budget, hash of the data, statistics of the observations, version.
     """
     expect(Policy, policy=policy)
+    seed = check_seed(seed)
     if Path(path).suffix.lower() != ".onnx":  # an earlier export is replaced, but nothing else
         raise RciError(f"the name of an ONNX file ends in .onnx, got {path}.")
     try:
@@ -96,7 +98,8 @@ def export_onnx(policy: Policy, path: str | Path, seed: int = 0) -> Path:
     file.ir_version, file.producer_version = IR_VERSION, versions()["rci"]
     helper.set_model_props(file, _metadata(policy, seed, memory))
     onnx.checker.check_model(file, full_check=True)
-    write_file(Path(path), file.SerializeToString())
+    with replacing(path, overwrite=True) as temporary:
+        temporary.write_bytes(file.SerializeToString())
     return Path(path)
 
 

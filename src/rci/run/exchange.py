@@ -38,9 +38,9 @@ def import_to(
     kind = data_format or guess_format(source)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
+    check_place(out, "episodes")
     labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
-    for place in (out, labels_place):
-        check_place(place)
+    check_place(labels_place, "labels")
     options = {} if mapping is None else {"mapping": mapping}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
     kept = cost_place if cost_above is not None else None
@@ -110,19 +110,27 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     from rci.run.monitor import fit_monitor, judge_monitor
     from rci.tasks import TASKS
 
-    check_place(out)
+    check_place(out, "monitor")
+    folder = out.with_name(f"{out.name}-detection")
+    if folder.exists() and not folder.is_dir():
+        raise RciError(
+            f"{folder} is a file, but a folder of this name goes with {out}; choose another place."
+        )
     parts = read(costs, "costs"), read(episodes, "episodes"), read(labels, "labels")
     saved = fit_monitor(*parts, false_alarm_rate=false_alarms)
-    half = (
-        int((~parts[2].stopped).sum()) // 2
-    )  # of the safe episodes; levels are chosen on them, the rest is watched
-    rows = judge_monitor(*parts, rates=[rate for rate in RATES if rate * (half + 1) >= 1])
+    safe, stopped = int((~parts[2].stopped).sum()), int(parts[2].stopped.sum())
+    # Levels are chosen on one half of the safe episodes; the rest is watched.
+    rates = [rate for rate in RATES if rate * (safe // 2 + 1) >= 1]
+    rows = judge_monitor(*parts, rates=rates) if rates and stopped else []
     settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))
+    if not rows:
+        told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
+        unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
+        return told, f"{saved}\n{out}\nhow early it is cannot be told from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
-    folder = out.with_name(f"{out.name}-detection")
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "detection.json", json.dumps(rows, indent=1).encode())
     for name, content in picture.files().items():

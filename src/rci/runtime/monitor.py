@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ class Monitor:
                 f"{model.method!r} predicts no episode from its beginning, so it cannot watch one. Those that do: "
                 f"{', '.join(sorted(SCORERS))}."
             )
-        if level is not None and not math.isfinite(level):
-            raise RciError(f"the level of an alarm must be a finite number, got {level}.")
+        if level is not None and not (isinstance(level, Real) and math.isfinite(level)):
+            raise RciError(f"the level of an alarm must be a finite number, got {level!r}.")
         self.method, self.level, self.channels = model.method, level, channels
         self._scorer = SCORERS[model.method]
         self._sizes = {name: int(model.config[f"{name}_size"]) for name in ("obs", "action")}

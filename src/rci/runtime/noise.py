@@ -10,12 +10,10 @@ import math
 
 import numpy as np
 
-from rci.data.errors import RciError
-from rci.data.record import Array
+from rci.data.record import Array, check_seed
 
 PARITY = 0x1BD11BDA
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-LARGEST_SEED = 2**31 - 1
 # Giles, "Approximating the erfinv function", 2010: powers of w - 2.5 and of sqrt(w) - 3, the highest first.
 CENTRE = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
@@ -29,9 +27,7 @@ TAIL = (
 
 def normal(seed: int, shape: tuple[int, ...]) -> Array:
     """jax.random.normal(jax.random.key(seed), shape) in float32."""
-    if not isinstance(seed, int | np.integer) or not -LARGEST_SEED <= seed <= LARGEST_SEED:
-        raise RciError(f"a seed is a whole number up to {LARGEST_SEED}, got {seed!r}.")
-    drawn = bits((0, int(seed) & 0xFFFFFFFF), math.prod(shape)).reshape(shape)
+    drawn = bits((0, check_seed(seed) & 0xFFFFFFFF), math.prod(shape)).reshape(shape)
     return np.float32(math.sqrt(2.0)) * inverse_error_function(open_interval(drawn))
 
 

@@ -8,7 +8,7 @@ from foreign_files import assert_same, cut, judged, sample
 
 import rci
 from rci.data.errors import RciError
-from rci.data.formats import block, parquet, parquet_tables, text_tables
+from rci.data.formats import block, parquet, parquet_tables, tables, text_tables
 
 MAPPING = {"obs": ["x", "y"], "action": "u", "reward": "r"}
 LOG = """run,t,x,y,u,r,stopped
@@ -76,6 +76,64 @@ def test_blocks_do_not_matter(log, rows, monkeypatch):
     for module in (block, text_tables, parquet_tables):
         monkeypatch.setattr(module, "BLOCK_ROWS", rows)
     check_log(rci.import_logs(log(LOG), MAPPING))
+
+
+LISTS = [
+    {"episode": 0, "t": 0, "obs": [0, 1], "action": [1, 2], "reward": 1},
+    {"episode": 0, "t": 1, "obs": [2, 3], "action": [3, 4], "reward": 2},
+    {"episode": 0, "t": 2, "obs": [4, 5]},
+]
+
+
+def write_lists(path, rows):
+    if path.suffix == ".parquet":
+        columns = ("episode", "t", "obs", "action", "reward")
+        pq.write_table(pa.table({name: [row.get(name) for row in rows] for name in columns}), path)
+        return path
+    return write(path, "\n".join(map(json.dumps, rows)))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_blocks_of_lists_do_not_matter(name, rows, tmp_path, monkeypatch):
+    for module in (text_tables, parquet_tables):
+        monkeypatch.setattr(module, "BLOCK_ROWS", rows)
+    found = rci.import_logs(write_lists(tmp_path / name, LISTS))
+    assert found.episodes.obs.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert found.episodes.action.tolist() == [[1, 2], [3, 4]]  # though all of the last block are missing
+    longer = [*LISTS[:1], {**LISTS[1], "obs": [2, 3, 4]}, {**LISTS[2], "obs": [2, 3, 4]}]
+    with pytest.raises(RciError, match=r"a\.\w+, (line 2|row 1).*'obs' must be (a list of )?2 numbers.*got"):
+        rci.import_logs(write_lists(tmp_path / name, longer))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_long_rows_make_small_blocks_and_endless_ones_none(name, tmp_path, monkeypatch):
+    path = write(tmp_path / name, LOG if name == "a.csv" else as_jsonl(LOG))
+    monkeypatch.setattr(text_tables, "BLOCK_TEXT", 20)
+    assert max(len(found.lines) for found in tables.blocks_of(path, ["run", "u"])) < 5
+    check_log(rci.import_logs(path, MAPPING))
+    monkeypatch.setattr(text_tables, "LONGEST_LINE", 200)
+    path.write_text(path.read_text() + "\0" * 1000)  # as after a power cut
+    with pytest.raises(RciError, match=r"line \d is longer than 200 characters"):
+        rci.import_logs(path, MAPPING)
+
+
+def test_columns_without_a_name_are_not_read(tmp_path):
+    lines = [f"{line},," for line in LOG.splitlines()]
+    check_log(rci.import_logs(write(tmp_path / "a.csv", "\n".join(lines)), MAPPING))
+
+
+def test_a_file_that_cannot_be_opened(tmp_path):
+    (tmp_path / "a.csv").mkdir()
+    with pytest.raises(RciError, match=r"cannot read .*a\.csv: Is a directory"):
+        tables.count_rows(tmp_path / "a.csv")
+
+
+def test_rows_of_later_blocks_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_tables, "BLOCK_ROWS", 2)
+    ragged = [*LISTS[:2], {**LISTS[1], "t": 2}, {**LISTS[2], "t": 3, "obs": [1]}]
+    with pytest.raises(RciError, match=r"row 3, column 'obs' must be a list of 2 numbers.*got 1"):
+        rci.import_logs(write_lists(tmp_path / "a.parquet", ragged))
 
 
 def test_a_mapping_in_a_file(tmp_path):

@@ -75,11 +75,21 @@ def make(kind, folder):
         rows = [dict(zip(names, line.split(","))) for line in logs(episodes).splitlines()]
         (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         return folder / "a.jsonl", {}
+    if kind == "lists":
+        rows = [
+            {"episode": i, "obs": seen.tolist(), "reward": 0}
+            | ({"action": own.action[t].tolist()} if t < len(own.action) else {})
+            for i, own in enumerate(episodes)
+            for t, seen in enumerate(own.obs)
+        ]
+        (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return folder / "a.jsonl", {}
     storage = kind.removeprefix("minari-")
     return rci.write_minari(folder / "a-v0", episodes, labels, costs, data_format=storage), {}
 
 
-KINDS = ["dsrl", "borders", "d4rl", "omnisafe", "parquet", "csv", "jsonl", "minari-hdf5", "minari-arrow"]
+KINDS = ["dsrl", "borders", "d4rl", "omnisafe", "parquet", "csv", "jsonl", "lists"]
+KINDS += ["minari-hdf5", "minari-arrow"]
 
 
 @pytest.fixture
@@ -98,7 +108,7 @@ def interrupt(share):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_import_that_is_interrupted_after_every_piece(kind, tmp_path, small_pieces):
     path, options = make(kind, tmp_path)
-    has_costs = kind not in ("csv", "jsonl")
+    has_costs = kind not in ("csv", "jsonl", "lists")
     whole = rci.convert_dataset(
         path, tmp_path / "whole", cost_path=tmp_path / "whole.npy" if has_costs else None, **options
     )

@@ -94,6 +94,10 @@ def test_formats_are_guessed(tmp_path):
     ):
         assert guess_format(name) == wanted
     assert guess_format(tmp_path) == "logs"
+    (tmp_path / "metadata.json").write_text("{}")
+    assert guess_format(tmp_path) == "minari"
+    (tmp_path / "a.csv").write_text("")  # the metadata of these logs
+    assert guess_format(tmp_path) == "logs"
     (tmp_path / "a.bin").write_text("")
     with pytest.raises(
         RciError, match="not known by its name; say which: d4rl, dsrl, logs, minari, omnisafe"

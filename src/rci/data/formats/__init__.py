@@ -21,7 +21,7 @@ from rci.data.formats.minari_export import write_minari
 from rci.data.formats.omnisafe import import_omnisafe, omnisafe_source, read_omnisafe
 from rci.data.formats.parquet import write_parquet
 from rci.data.formats.stream import Continuing, Converted, unheard, write_source
-from rci.data.formats.tables import BLOCKS
+from rci.data.formats.tables import BLOCKS, has_tables
 from rci.data.store import UNKNOWN, Provenance
 
 __all__ = [
@@ -71,8 +71,13 @@ def guess_format(path: str | Path) -> str:
         return "omnisafe"
     if ending in BLOCKS:
         return "logs"
-    if (given / "metadata.json").is_file() or (given / "data" / "metadata.json").is_file():
+    if (given / "data" / "metadata.json").is_file():
         return "minari"
+    if given.is_dir() and not has_tables(given):
+        if (given / "metadata.json").is_file():
+            return "minari"
+        if (given / "manifest.json").is_file():
+            raise RciError(f"{given} is an artefact already; there is nothing to import.")
     if given.is_dir():
         return "logs"
     if given.is_file():

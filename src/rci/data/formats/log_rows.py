@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.formats.block import Block, large_whole_numbers, numbers, place, texts
-from rci.data.formats.mapping import ColumnNames
+from rci.data.formats.mapping import VECTORS, ColumnNames
 from rci.data.formats.rows import Rows, one_hot
 from rci.data.record import Array
 
@@ -58,6 +59,7 @@ class LogReader:
     choices: int = (
         0  # as how many choices the actions could be read: whole numbers, one each; -1 if they could not
     )
+    shapes: dict[str, list[int]] = field(default_factory=dict)  # of each vector, one row
 
     def remember(self, path: Path, blocks: Iterator[Block], rows: int | None = None) -> None:
         """Names of the episodes in the first rows of a file that has been read before, or in all of them."""
@@ -76,9 +78,9 @@ class LogReader:
         """
         held: LogRows | None = None
         for block in blocks:
-            rows = extract(block, self.names)
+            rows = self._fitted(extract(block, self.names), path)
             self._look_for_choices(rows)
-            rows = rows if held is None else held.joined(rows)
+            rows = rows if held is None else self._fitted(held, path).joined(rows)
             if not began and rows.episode is not None:
                 self._begin(rows.episode[0], path, rows.line[0])
                 began = True
@@ -122,6 +124,27 @@ class LogReader:
                 )
         return ends
 
+    def _fitted(self, rows: LogRows, path: Path) -> LogRows:
+        """The rows with vectors as long as in the rows before; where all are missing, nothing else tells how long."""
+        for role in VECTORS:
+            array = getattr(rows, role)
+            if array is None:
+                continue
+            blank = role != "obs" and rows.bare.all()
+            known = tuple(self.shapes.get(role, array.shape[1:]))
+            if not blank:
+                self.shapes[role] = list(known)
+            if array.shape[1:] == known:
+                continue
+            if not blank:
+                columns = ", ".join(map(repr, getattr(self.names, role)))
+                raise RciError(
+                    f"{place(path, rows.line[0])}: {columns} must be {math.prod(known)} numbers, as in the rows "
+                    f"before, got {math.prod(array.shape[1:])}."
+                )
+            rows = replace(rows, **{role: np.zeros((len(array), *known), array.dtype)})
+        return rows
+
     def _look_for_choices(self, rows: LogRows) -> None:
         """Keep an eye on actions: numbers such as 0, 2, 1 may be names of choices, which only the user knows."""
         action = rows.action[~rows.bare]
@@ -144,7 +167,7 @@ class LogReader:
         if before is not None and not self.names.episodes_per_file:
             raise RciError(
                 f"{place(path, line)}: episode {episode!r} is in {before} already; if it is another one, say "
-                "episodes_per_file = true in the mapping."
+                "episodes_per_file = true in the mapping; if it goes on here, join the files."
             )
         self.seen[episode] = path
 
@@ -218,7 +241,7 @@ def _vector(block: Block, columns: tuple[str, ...], may_lack: Array | None) -> t
         _check(block, name, part.values, part.missing, part.missing if may_lack is None else may_lack)
     missing = np.stack([part.missing for part in found], axis=1)
     for name, part in zip(columns, found):
-        if part.values.size == 0:
+        if part.values.size == 0 and not part.missing.all():
             raise RciError(f"{block.where(0, name)} must have at least one number, got an empty list.")
     if len(found) == 1 and found[0].values.ndim > 1:
         return found[0].values, missing
@@ -269,6 +292,8 @@ def _severity(block: Block, name: str) -> Array:
 
 def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Array:
     """One-hot actions from whole numbers."""
+    if bare.all():
+        return np.zeros((len(bare), names.choices), np.float32)
     if action.shape[1:] != (1,):
         raise RciError(
             f"choices = {names.choices} needs a single column of actions, got {len(names.action)}."

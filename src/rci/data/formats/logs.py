@@ -69,7 +69,12 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
 
 def _rows(files: list[Path], names: ColumnNames, notes: list[str], state: dict[str, Any]) -> Iterator[Rows]:
     begin, row = state.get("file", 0), state.get("row", 0)
-    reader = LogReader(names, stride=state.get("stride"), choices=state.get("choices", 0))
+    reader = LogReader(
+        names,
+        stride=state.get("stride"),
+        choices=state.get("choices", 0),
+        shapes=state.get("shapes", {}),
+    )
     if names.episode:  # names of episodes are read once more, the rest is not
         for file in files[:begin]:
             reader.remember(file, blocks_of(file, [names.episode]))
@@ -85,9 +90,8 @@ def _rows(files: list[Path], names: ColumnNames, notes: list[str], state: dict[s
             )
         for rows, last in reader.rows(file, blocks_of(file, names.used(), row), row > 0):
             row += len(rows.reward)
-            state.update(
-                file=number + last, row=0 if last else row, stride=reader.stride, choices=reader.choices
-            )
+            state.update(file=number + last, row=0 if last else row, shapes=dict(reader.shapes))
+            state.update(stride=reader.stride, choices=reader.choices)
             yield rows
         row = 0
     if reader.choices > 1:

@@ -75,11 +75,12 @@ def parquet_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator
                 batch.validate(full=True)
                 table = arrow.Table.from_batches([batch])
                 table = table if set(names) <= set(table.column_names) else table.flatten()
+                begin = row - len(batch)
                 columns = {
-                    name: _column(path, name, table.schema.field(name), table.column(name), first)
+                    name: _column(path, name, table.schema.field(name), table.column(name), begin)
                     for name in names
                 }
-                lines = row - len(batch) + np.arange(len(batch))
+                lines = begin + np.arange(len(batch))
             yield Block(path, columns, lines)
 
 
@@ -98,7 +99,7 @@ def _batch_rows(metadata: Any) -> int:
 
 
 def _column(path: Path, name: str, field: Any, chunked: Any, first: int) -> list[Any] | Numbers:
-    """A column of numbers, or of lists of numbers of one length; anything else as it is."""
+    """A column of numbers, or of lists of numbers of one length; anything else as it is. It begins in row `first`."""
     arrow = optional("pyarrow", "pyarrow")
     types = arrow.types
     values = chunked.combine_chunks()

@@ -36,6 +36,11 @@ def files_of(path: Path) -> tuple[list[Path], list[str]]:
     return tables, [p.name for p in inside if p not in tables]
 
 
+def has_tables(folder: Path) -> bool:
+    """Whether there are tables right in the folder."""
+    return any(path.suffix.lower() in BLOCKS and path.is_file() for path in folder.iterdir())
+
+
 def columns_of(path: Path) -> list[str]:
     """The names of the columns of a file, in its order."""
     return COLUMNS[path.suffix.lower()](path)
@@ -45,8 +50,11 @@ def count_rows(path: Path) -> int:
     """About how many rows a file has."""
     if path.suffix.lower() == ".parquet":
         return parquet_rows(path)
-    with open(path, "rb") as file:
-        return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
+    try:
+        with open(path, "rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
+    except OSError as error:
+        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
 def blocks_of(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:

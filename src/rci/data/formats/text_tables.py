@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,20 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.formats.block import BLOCK_ROWS, Block
 
+BLOCK_TEXT = 1 << 23  # characters of rows that are held at a time
+LONGEST_LINE = 1 << 24  # characters
+
 
 def csv_columns(path: Path) -> list[str]:
     """The header of a CSV file."""
     with _text(path) as file:
-        return _header(path, csv.reader(file, delimiter=_delimiter(path)))
+        return [name for name in _header(path, csv.reader(file, delimiter=_delimiter(path))) if name]
 
 
 def json_columns(path: Path) -> list[str]:
     """Names in any of the lines: a JSON object may leave out what is empty, so all are looked at."""
     names: dict[str, None] = {}
-    for _, row in _json_rows(path):
+    for _, row, _ in _json_rows(path):
         names.update(dict.fromkeys(row))
     if not names:
         raise RciError(f"{path} has no rows.")
@@ -36,11 +39,12 @@ def csv_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Blo
     """Rows of a CSV file."""
     delimiter = _delimiter(path)
     with _text(path) as file:
-        reader = csv.reader(file, delimiter=delimiter)
+        reader = csv.reader(_lines(path, file), delimiter=delimiter)
         header = _header(path, reader)
         chosen = {name: header.index(name) for name in names}
         rows: list[list[str]] = []
         lines: list[int] = []
+        size = 0
         for row in islice(filter(None, reader), first, None):
             if len(row) != len(header):
                 raise RciError(
@@ -48,9 +52,10 @@ def csv_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Blo
                 )
             rows.append(row)
             lines.append(reader.line_num)
-            if len(rows) == BLOCK_ROWS:
+            size += sum(map(len, row))
+            if len(rows) == BLOCK_ROWS or size >= BLOCK_TEXT:
                 yield _block(path, chosen, rows, lines)
-                rows, lines = [], []
+                rows, lines, size = [], [], 0
         yield _block(path, chosen, rows, lines)
 
 
@@ -58,16 +63,18 @@ def json_blocks(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Bl
     """Rows of a file of JSON lines."""
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
+    size = 0
 
     def block() -> Block:
         return Block(path, {name: [row.get(name) for row in rows] for name in names}, np.array(lines))
 
-    for number, row in islice(_json_rows(path), first, None):
+    for number, row, length in islice(_json_rows(path), first, None):
         rows.append(row)
         lines.append(number)
-        if len(rows) == BLOCK_ROWS:
+        size += length
+        if len(rows) == BLOCK_ROWS or size >= BLOCK_TEXT:
             yield block()
-            rows, lines = [], []
+            rows, lines, size = [], [], 0
     yield block()
 
 
@@ -102,15 +109,30 @@ def _header(path: Path, reader: Any) -> list[str]:
         raise RciError(f"{path} is empty: its first line must name the columns.")
     if "\0" in "".join(names):
         raise RciError(f"{path} is not UTF-8 text: it looks like UTF-16. Save it again as UTF-8.")
-    for name in names:
+    for name in filter(None, names):  # columns without a name are not read, however many there are
         if names.count(name) > 1:
             raise RciError(f"{path}: two columns have the name {name!r}.")
     return names
 
 
-def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path, file: Any) -> Iterator[str]:
+    """The lines of a text, none of them endless: what was not written to its end may be zeros, gigabytes of them."""
+    for number in count(1):
+        line = file.readline(LONGEST_LINE)
+        if len(line) == LONGEST_LINE:
+            raise RciError(
+                f"{path}, line {number} is longer than {LONGEST_LINE} characters; write one row per line, or store "
+                "long rows as Parquet."
+            )
+        if not line:
+            return
+        yield line
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """The number of each line, what is in it, and how long it is."""
     with _text(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(path, file), 1):
             if not line.strip():
                 continue
             try:
@@ -122,7 +144,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise
             except (ValueError, RecursionError) as error:
                 raise RciError(f"{path}, line {number} is not JSON: {error}.") from None
-            yield number, flat
+            yield number, flat, len(line)
 
 
 def _dotted(row: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
