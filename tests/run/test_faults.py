@@ -35,7 +35,7 @@ from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder, work_folder
 from rci.run.local_engine import LocalPool
 from rci.run.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
 from rci.run.pipeline import alone_in
-from rci.run.stored_job import StoredJob
+from rci.run.stored_job import KEPT, StoredJob, _one_by_one, tidy_cache
 from rci.run.sweep.command import plan_sweep
 
 # The first jobs of a pipeline, with the driver, the workers, the lock and the exit codes of `rci run`: quick enough to
@@ -358,3 +358,57 @@ def test_what_killed_writers_left_in_a_store_is_removed_after_a_day(tmp_path, sh
     os.utime(stale, (long_ago, long_ago))
     shared.tidy()
     assert list(folder.iterdir()) == [fresh]
+
+
+def test_a_training_with_a_store_goes_on_from_its_checkpoint(tmp_path, shared):
+    class LostError(Exception):
+        pass
+
+    def lose(share):
+        raise LostError
+
+    logged = {name: tmp_path / name for name in ("episodes", "labels", "costs")}
+    record = {"task_name": "point", "episodes": 30, "recipe": "mixed"}
+    settings = {
+        "method": "bc",
+        "budget": "inf",
+        "updates": 1200,
+        "hidden": 4,
+        "batch_size": 8,
+        "checkpoint_every": 500,
+    }
+    given = {"episodes": logged["episodes"]}
+    both = {**given, "labels": logged["labels"]}
+    jobs = [
+        Job("collect", "collect", record, 0, {}, logged["episodes"]),
+        Job("label", "label", {"rule": "point", "noise": "clean"}, 0, given, logged["labels"]),
+        Job("costs", "redistribute", {"method": "sparse"}, 0, both, logged["costs"]),
+    ]
+    learn = Job("learn", "learn", settings, 0, logged, tmp_path / "policy")
+    do(jobs, shared)
+    work = StoredJob(learn, shared).outstanding()
+    with pytest.raises(LostError):
+        work.run(lose)
+    heard = []
+    work.run(heard.append)
+    assert heard == [1000 / 1200, 1.0]  # of 500 updates each; it did not begin anew
+    assert not list((tmp_path / "cache" / "unfinished").glob("*/"))
+    heard.clear()
+    work.run(heard.append)
+    assert heard == []  # another run asked for the same, and found it done
+
+
+def test_a_cache_keeps_what_is_used(tmp_path, shared):
+    do(jobs_in(tmp_path / "a"), shared)
+    (fetched,) = (place for place in (tmp_path / "cache" / "objects").iterdir() if place.is_dir())
+    nearly = time.time() - KEPT + 600
+    os.utime(fetched, (nearly, nearly))
+    do(jobs_in(tmp_path / "b", seed=1), shared)
+    assert fetched.stat().st_mtime > time.time() - 600  # used just now
+    long_ago = time.time() - KEPT - 60
+    os.utime(fetched, (long_ago, long_ago))
+    with _one_by_one(fetched):
+        tidy_cache()
+    assert fetched.exists()  # somebody was at work there
+    tidy_cache()
+    assert not fetched.exists()

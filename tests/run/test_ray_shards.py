@@ -13,6 +13,7 @@ from shard_files import work_on, write_shard
 import rci
 from rci.data.errors import RciError
 from rci.run.engine import Engine
+from rci.run.shard_run import ShardTask
 
 # Ray prints and warns; and what is defined here is sent to workers by value, as they cannot import a test.
 SCRIPT = """
@@ -110,9 +111,10 @@ def test_workers_may_die(place):
         assert here.read_bytes() == (place / "out" / shard.name).read_bytes()
 
 
-def test_without_ray_the_cure_is_told(monkeypatch, tmp_path):
+def test_without_ray_the_cure_is_told(monkeypatch, tmp_path, place):
     monkeypatch.setitem(sys.modules, "ray", None)
     from rci.run.ray_shards import RaySession
 
+    task = ShardTask("a.parquet", work_on(place / "logs" / "a.parquet", tmp_path / "a", place / "costs"))
     with pytest.raises(RciError, match=r"pip install 'rci\[ray\]'"):
-        RaySession(Engine("ray"), tmp_path)
+        RaySession(Engine("ray"), tmp_path / "marks").run([task], lambda *_: None)

@@ -136,7 +136,7 @@ def test_who_computes_makes_no_difference(fleet, tmp_path):
     for shard in find_shards(fleet / "logs"):
         assert (one / "shards" / shard.name).read_bytes() == (two / "shards" / shard.name).read_bytes()
     assert len(rci.load(one / "fit" / "episodes")) == 30
-    assert sorted(path.name for path in one.iterdir()) == [".lock", "fit", "shards", "surveys"]
+    assert sorted(path.name for path in one.iterdir()) == ["fit", "run.lock", "shards", "surveys"]
 
     before = {path: path.stat().st_mtime_ns for path in find_shards(one / "shards")}
     again = redistribute_shards(fleet / "logs", one, Fit(30, "potential", {"epochs": 2, "hidden": 8}, 3))

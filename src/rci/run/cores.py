@@ -43,7 +43,10 @@ def claim_core() -> int | None:
     """
     for core in available_cores():
         path = Path(tempfile.gettempdir()) / f"rci-core-{os.getuid()}-{core}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # not ours to lock
+            continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

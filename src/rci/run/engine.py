@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import write_file
@@ -65,6 +66,11 @@ class Engine:
             raise unknown_name("engine", self.kind, ENGINES)
         if self.address is not None and self.kind != "ray":
             raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
+        if self.store is not None and urlsplit(self.store).password is not None:
+            raise RciError(
+                "the address of a store must not have a password in it: addresses are kept with results. Give it as "
+                "the storage library wants it, in the environment or in its own configuration."
+            )
         if self.workers is not None and self.workers < 1:
             raise RciError(f"at least one worker is needed, not {self.workers}.")
 
@@ -132,14 +138,13 @@ def run_tasks(tasks: Sequence[Task], engine: Engine, report: Report, logs: Path 
                 if news.lost and lost[name] < ATTEMPTS:
                     schedule.again(news.task)
                 elif news.error:
-                    failures[name] = _failure(news, logs)
+                    failures[name] = keep_failure(name, news.error, news.log, logs)
                 elif news.share < 1.0:
                     report(news.task, news.share, news.seconds)
                 elif why := landing(news.task):
                     failures[name] = why
                 else:
-                    if logs is not None:
-                        _log_of(name, logs).unlink(missing_ok=True)  # of an earlier run
+                    forget_failure(name, logs)
                     report(news.task, 1.0, news.seconds)
                     schedule.done(news.task)
     except RciError as error:  # of no single task: a store that cannot be reached, for instance
@@ -211,17 +216,23 @@ def landing(task: Task) -> str:
     return ""
 
 
-def _failure(news: News, logs: Path | None) -> str:
+def keep_failure(name: str, error: str, log: str, logs: Path | None) -> str:
     """Keep the log of a failed task; the sentence that tells of it."""
-    if logs is None or not news.log:
-        return "\n".join(part for part in (news.error, news.log) if part)
-    path = _log_of(news.task.name, logs)
+    if logs is None or not log:
+        return "\n".join(part for part in (error, log) if part)
+    path = _log_of(name, logs)
     try:
         logs.mkdir(parents=True, exist_ok=True)
-        write_file(path, news.log.encode())
+        write_file(path, log.encode())
     except (OSError, RciError):  # on a full disk, for instance: what failed is worth more than its log
-        return news.error
-    return f"{news.error} (log: {path})"
+        return error
+    return f"{error} (log: {path})"
+
+
+def forget_failure(name: str, logs: Path | None) -> None:
+    """A task is done now: what was said of it in an earlier run is of no use."""
+    if logs is not None:
+        _log_of(name, logs).unlink(missing_ok=True)
 
 
 def _log_of(name: str, logs: Path) -> Path:

@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ CODE = (
     "learning",
     "evaluation",
     "run/jobs.py",
+)
+READ_AT_ONCE = (
+    16  # inputs that a process keeps open: each has a file for every array, and a sweep thousands of them
 )
 
 
@@ -256,6 +259,6 @@ def _read(job: Job, name: str, kind: str = "") -> Any:
     return _read_once(path, kind or name, input_hash(path))
 
 
-@cache
+@lru_cache(maxsize=READ_AT_ONCE)
 def _read_once(path: Path, kind: str, content: str) -> Any:
     return store.read(path, kind)

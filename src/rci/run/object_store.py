@@ -98,6 +98,11 @@ class ObjectStore:
         )
         return outputs if known else None
 
+    def holds(self, key: str) -> bool:
+        """Whether all that came of the work with this key is here."""
+        outputs = self.outputs(key)
+        return outputs is not None and all(self._complete(content) for content in outputs.values())
+
     def _complete(self, content: str) -> bool:
         return self._manifest(content) is not None
 

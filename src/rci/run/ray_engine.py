@@ -123,7 +123,7 @@ def _perform(work: Work, name: str, expected: dict[str, str], board: Any) -> Fai
     """In a worker: do the work on one core, and say how it ended."""
     _prepare_once()
     if fingerprint() != expected:
-        return Failure(_difference(expected), "")
+        return Failure(difference(expected), "")
     with work_folder() as folder:
         return attempt(work, _teller(name, board), folder / "printed.txt")
 
@@ -145,7 +145,8 @@ def _teller(name: str, board: Any) -> Progress:
     return progress
 
 
-def _difference(expected: dict[str, str]) -> str:
+def difference(expected: dict[str, str]) -> str:
+    """In what this machine differs from the one where the run was begun, as a sentence."""
     here = fingerprint()
     other = [
         f"{name} {here.get(name) or 'missing'} instead of {expected.get(name) or 'none'}"

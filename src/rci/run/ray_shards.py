@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.data.store import write_file
 from rci.run.cores import claim_core, prepare_process
-from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work, landing
+from rci.run.engine import ATTEMPTS, Engine, Report, Task, Work, forget_failure, keep_failure, landing
 from rci.run.leftovers import WORK, clear_leftovers, work_folder
 from rci.run.ray_cluster import Cluster, last_line
+from rci.run.ray_engine import difference, fingerprint
 from rci.run.work_log import attempt
 
 
@@ -39,20 +39,12 @@ class RaySession:
             task, _ = left.pop(row["task"])
             error = row["error"] or landing(task)
             if error:
-                failures[task.name] = self._failure(task.name, error, row["log"])
+                failures[task.name] = keep_failure(task.name, error, row["log"], self.logs)
             else:
+                forget_failure(task.name, self.logs)
                 report(task, 1.0, row["seconds"])
         if failures:
             raise RciError("\n".join(f"{name}: {why}" for name, why in sorted(failures.items())))
-
-    def _failure(self, name: str, error: str, log: str) -> str:
-        """Keep what a worker had to say of its failure; the sentence that tells of it."""
-        if self.logs is None or not log:
-            return error
-        path = self.logs / f"{name.replace('/', '_')}.log"
-        self.logs.mkdir(parents=True, exist_ok=True)
-        write_file(path, log.encode())
-        return f"{error} (log: {path})"
 
     def close(self) -> None:
         """Leave the cluster; one that was started for this run ends."""
@@ -78,7 +70,7 @@ class RaySession:
                 data.from_items(names, override_num_blocks=len(names))
                 .map_batches(
                     Worker,
-                    fn_constructor_args=(works, self.marks),
+                    fn_constructor_args=(works, self.marks, fingerprint()),
                     batch_size=1,
                     compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
                     num_cpus=1,
@@ -92,13 +84,20 @@ class RaySession:
         """Ray, and Ray Data told to be quiet."""
         if self.cluster is None:
             self.cluster = Cluster(self.engine)
-            import ray.data
-
+            data = _import_data()
             logging.getLogger("ray.data").setLevel(logging.ERROR)
-            context = ray.data.DataContext.get_current()
+            context = data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
         return self.cluster.ray
+
+
+def _import_data() -> Any:
+    try:
+        import ray.data
+    except ImportError as error:
+        raise RciError(f"shards on Ray need Ray Data: pip install 'rci[ray]' ({error}).") from None
+    return ray.data
 
 
 class Worker:
@@ -108,10 +107,10 @@ class Worker:
     work leaves a mark, and work that has killed enough workers is not begun again.
     """
 
-    def __init__(self, works: dict[str, Work], marks: Path) -> None:
+    def __init__(self, works: dict[str, Work], marks: Path, expected: dict[str, str]) -> None:
         clear_leftovers(WORK)  # of workers that were killed
         prepare_process(claim_core())
-        self.works, self.marks = works, marks
+        self.works, self.marks, self.expected = works, marks, expected
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do some of the work, and say how it ended."""
@@ -120,6 +119,8 @@ class Worker:
         return {column: [row[i] for row in rows] for i, column in enumerate(columns)}
 
     def _do(self, name: str) -> tuple[str, float, str, str]:
+        if fingerprint() != self.expected:
+            return name, 0.0, difference(self.expected), ""
         mark = self.marks / name.replace("/", "_")
         if mark.is_file() and mark.stat().st_size >= ATTEMPTS:
             return name, 0.0, f"the workers that ran it died, {ATTEMPTS} times", ""

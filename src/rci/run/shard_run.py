@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -20,6 +18,7 @@ from rci.data.store import Provenance
 from rci.run.dispatch import appears
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
 from rci.run.jobs import Job
+from rci.run.pipeline import alone_in, prepare_folder
 from rci.run.shard_chunks import chunks_of, joined
 from rci.run.shard_work import ShardWork, SurveyWork
 from rci.run.shards import (
@@ -94,7 +93,8 @@ def redistribute_shards(
         raise RciError(f"{folder} holds the shards that are read; write to another folder.")
     if isinstance(models, Fit):
         _check_fit(models)
-    with _alone(out), _runner(engine, report, out / "logs") as run:
+    prepare_folder(out)
+    with alone_in(out), _runner(engine, report, out / "logs") as run:
         for place in places.values():
             place.mkdir(exist_ok=True)
         clear_leftovers(places.values())
@@ -229,23 +229,3 @@ def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path
     job = Job("fit", "redistribute", settings, fit.seed, inputs, folder / "costs")
     run_tasks([job], Engine(workers=1), report, folder.parent / "logs")
     return job.output
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time writes to a folder; the system gives the lock back however its holder ends."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise RciError(f"cannot write {out}: {error.strerror or error}.") from None
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RciError(
-                f"another run is writing to {out}; wait for it, or choose another folder."
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
 import shutil
-import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from rci.run.jobs import Job, oracle_of
 from rci.run.object_store import ObjectStore, is_sound
 
 OUTPUT, ORACLE = "output", "oracle"  # an oracle comes with what was collected
+OBJECTS, UNFINISHED, TRAILS = "objects", "unfinished", "trails"  # folders of this machine's cache
+KEPT = 7 * 24 * 3600.0  # seconds for which they keep what nobody uses
 
 
 @dataclass(frozen=True)
@@ -80,20 +83,26 @@ class StoredWork:
     inputs: dict[str, str]
 
     def run(self, progress: Progress) -> None:
-        """Bring the inputs, do the work in a folder of its own, and put the output into the store."""
+        """Bring the inputs, do the work in a folder of its own, and put the output into the store.
+
+        The folder is called by the work, so that a training whose worker was lost goes on from its checkpoint.
+        """
+        tidy_cache()
         inputs = {name: self._bring(content) for name, content in self.inputs.items()}
-        with tempfile.TemporaryDirectory(prefix="rci-stored-") as folder:
-            here = replace(
-                self.job, inputs=inputs, output=Path(folder) / "output", trail=_trail(self.job.trail)
-            )
+        key = replace(self.job, inputs=inputs).provenance().key
+        with _one_by_one(cache_folder() / UNFINISHED / key) as place:
+            if self.store.holds(key):
+                return
+            here = replace(self.job, inputs=inputs, output=place / "output", trail=_trail(self.job.trail))
             here.run(progress)
-            _keep(self.store, here.output, here.provenance().key)
+            _keep(self.store, here.output, key)
+            shutil.rmtree(place, ignore_errors=True)
 
     def _bring(self, content: str) -> Path:
         """An input, from the store unless this machine has it."""
-        place = cache_folder() / "objects" / content
-        with _one_by_one(place):
+        with _one_by_one(cache_folder() / OBJECTS / content) as place:
             if is_sound(place, content):
+                os.utime(place)  # it is of use
                 return place
             shutil.rmtree(place, ignore_errors=True)
             if not self.store.get(content, place):
@@ -103,20 +112,38 @@ class StoredWork:
         return place
 
 
+def tidy_cache() -> None:
+    """Remove from this machine's cache what no run has used for long."""
+    for part in (OBJECTS, UNFINISHED, TRAILS):
+        for place in (cache_folder() / part).glob("*"):
+            if place.is_dir() and _is_old(place):
+                # Who is at work there has the lock, and who came first may have used it or cleared it away.
+                with contextlib.suppress(BlockingIOError), _one_by_one(place, fcntl.LOCK_NB):
+                    if _is_old(place):
+                        shutil.rmtree(place, ignore_errors=True)
+
+
+def _is_old(place: Path) -> bool:
+    try:
+        return time.time() - place.stat().st_mtime > KEPT
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
-def _one_by_one(place: Path) -> Iterator[None]:
-    """Workers of one machine bring the same input one after the other, so that only the first has to."""
+def _one_by_one(place: Path, more: int = 0) -> Iterator[Path]:
+    """The same place, for one process of this machine at a time: the second need not do what the first has done."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with open(place.with_name(f"{place.name}.lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        fcntl.flock(file, fcntl.LOCK_EX | more)
+        yield place
 
 
 def _trail(trail: Path | None) -> Path | None:
     """A training that a longer one goes on from is kept on the machine that did it; elsewhere it begins anew."""
     if trail is None:
         return None
-    return cache_folder() / "trails" / hashlib.sha256(str(trail.absolute()).encode()).hexdigest()[:32]
+    return cache_folder() / TRAILS / hashlib.sha256(str(trail.absolute()).encode()).hexdigest()[:32]
 
 
 def _keep(target: ObjectStore, output: Path, key: str) -> None:

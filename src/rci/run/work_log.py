@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rci.data.errors import RciError
 from rci.run.engine import Progress, Work
 
-TAIL = 20_000  # characters of what was printed that are kept: the end of it tells why
+TAIL = 20_000  # bytes of what was printed that are kept: the end of it tells why
 
 
 class Failure(NamedTuple):
@@ -39,10 +39,11 @@ def attempt(work: Work, progress: Progress, printed: Path) -> Failure | None:
 def tail(printed: Path) -> str:
     """The end of what was printed."""
     try:
-        text = printed.read_text(encoding="utf-8", errors="replace")
+        with open(printed, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            return file.read().decode(errors="replace")
     except OSError:
         return ""
-    return text[-TAIL:]
 
 
 @contextlib.contextmanager
