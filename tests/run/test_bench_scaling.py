@@ -5,7 +5,7 @@ import pytest
 from rci.data.errors import RciError
 from rci.run import bench_scaling
 from rci.run.cores import available_cores
-from rci.run.scaling import Figures, Load, loads, read_figures, scaling_table, seconds_on
+from rci.run.scaling import Figures, Load, command, loads, read_figures, scaling_table, seconds_on
 from rci.run.shard_run import Fit
 
 
@@ -46,6 +46,13 @@ def test_costs_are_worked_out_from_the_figures():
     assert seconds_on(10**6, policies, figures) == 5 + 20  # no policy is divided
     assert seconds_on(10**6, Load("tiny", 10**6, 1.0), figures) == 5 + 2000  # the driver is what takes time
     assert "| 1,000 policies, highway | 5.6 | 2 h 56 min |" in scaling_table(figures)
+
+
+def test_figures_that_are_not_there(tmp_path):
+    with pytest.raises(RciError, match=r"no row 'local: shards, one core'; `rci bench scaling --json`"):
+        read_figures(BENCH[:2], STUDY)
+    with pytest.raises(RciError, match=r"none.json is not there"):
+        command(tmp_path / "none.json", tmp_path / "none.json")
 
 
 def test_shards_are_measured(monkeypatch, tmp_path):

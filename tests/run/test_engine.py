@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from rci.data.errors import RciError
 from rci.run import engine as engine_module
 from rci.run.engine import ATTEMPTS, LOCAL, Engine, News, run_tasks
+from rci.run.local_engine import _interrupts_later
 
 
 @dataclass(frozen=True)
@@ -186,3 +189,29 @@ def test_tasks_keep_their_order_when_several_can_be_done(tmp_path, monkeypatch):
     ]
     run_tasks(chores, LOCAL, silent)
     assert pool.order == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_interrupt_waits_while_a_worker_is_started(elsewhere):
+    """Ctrl-C may reach a thread that does not block it, such as one that draws progress bars."""
+    over, got_through = threading.Event(), []
+    other = threading.Thread(target=over.wait)
+    other.start()
+
+    def interrupted():
+        with _interrupts_later():
+            target = other if elsewhere else threading.main_thread()
+            signal.pthread_kill(target.ident, signal.SIGINT)
+            time.sleep(0.05)
+            got_through.append(True)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+        over.set()
+        other.join()
+    assert got_through

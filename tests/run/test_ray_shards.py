@@ -35,6 +35,9 @@ def die(share):
 class Deadly:  # kills its worker, once in the middle of the shard, or each time
     work: object
     once: bool
+    @property
+    def out(self):
+        return self.work.out
     def done(self):
         return self.work.done()
     def run(self, progress):
@@ -60,7 +63,7 @@ told = []
 def report(task, share, seconds):
     told.append([task.name, share, seconds is None])
 
-session = RaySession(Engine("ray", 2), place / "attempts")
+session = RaySession(Engine("ray", 2), place / "attempts", place / "failed")
 failed = ""
 try:
     session.run(first, report)

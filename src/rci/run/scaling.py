@@ -6,19 +6,20 @@ the time in which one driver starts tasks, and the start of the cluster.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
+from rci.data.errors import RciError
 from rci.reporting.markdown import table
 from rci.run.command import run_command
 from rci.run.progress import duration
+from rci.run.rows import Row, read_rows
 
-Row = dict[str, Any]
+EMPTY, EFFICIENCY, SHARDS = "ray: empty tasks", "ray: efficiency of two cores", "local: shards, one core"
 MACHINES = (1, 2, 10, 100)
 CORES = 2  # of a machine, as those that were measured
 EPISODES, STEPS, PER_SHARD = 1_000_000, 100, 1000
@@ -45,14 +46,19 @@ class Load(NamedTuple):
 
 def read_figures(bench: Sequence[Row], study: Sequence[Row]) -> Figures:
     """The figures in the rows of `rci bench scaling` and of `rci paper`."""
-    rows = {row["name"]: row for row in bench}
-    empty = rows["ray: empty tasks"]
+    rows = {row.get("name"): row for row in bench}
+    missing = {EMPTY, EFFICIENCY, SHARDS} - set(rows)
+    if missing:
+        raise RciError(
+            f"there is no row {min(missing)!r}; `rci bench scaling --json` gives it, with both engines."
+        )
+    empty = rows[EMPTY]
     tasks = sorted({row["task"] for row in study})
     return Figures(
         start=empty["config"]["start_s"],
         per_task=empty["value"] / 1000,
-        efficiency=min(1.0, rows["ray: efficiency of two cores"]["value"] / 100),
-        steps=rows["local: shards, one core"]["value"],
+        efficiency=min(1.0, rows[EFFICIENCY]["value"] / 100),
+        steps=rows[SHARDS]["value"],
         policies={name: median(row["seconds"] for row in study if row["task"] == name) for name in tasks},
     )
 
@@ -97,8 +103,14 @@ def command(
     study: Annotated[Path, typer.Argument(help="Rows of `rci paper`.")] = Path("results/paper.json"),
 ) -> None:
     """Print what a million episodes and a thousand policies cost on many machines."""
-    rows = [json.loads(path.read_text(encoding="utf-8")) for path in (bench, study)]
-    typer.echo(scaling_table(read_figures(*rows)))
+    typer.echo(scaling_table(read_figures(*(_rows_of(path) for path in (bench, study)))))
+
+
+def _rows_of(path: Path) -> list[Row]:
+    rows = read_rows(path)
+    if not rows:
+        raise RciError(f"{path} is not there, or has no rows.")
+    return rows
 
 
 if __name__ == "__main__":
