@@ -313,6 +313,7 @@ def test_mistakes_are_found_with_their_place(log, before, after, message):
         ("a.csv", "obs,obs,action,reward\n1,1,1,1\n", "two columns have the name 'obs'"),
         ("a.csv", "obs,action,reward\n1,1\n", "line 2 has 2 fields, but there are 3 columns"),
         ("a.csv", "obs,action,reward\n1,left,1\n", "line 2, column 'action' must be a number, got 'left'"),
+        ("a.csv", 'obs,"action,reward\n1,1,1\n', "a quote in the first line, at 'action,reward.*, is not closed"),
         ("a.csv", "x,action,reward\n1,1,1\n", "no column looks like obs.*The columns are: x, action, reward"),
         ("a.csv", "obs,action\n1,1\n", "no column looks like reward.*a column of zeros, if nothing was earned"),
         ("a.csv", "episode,obs,action,reward\n,1,1,1\n", "line 2, column 'episode' is missing: every row must"),
