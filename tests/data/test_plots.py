@@ -51,7 +51,8 @@ def test_costs_are_drawn_row_by_row(labels):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "message"), [([999], "there is no episode 999"), ([], "name at least one")]
+    ("chosen", "message"),
+    [([999], "there is no episode 999"), ([], "name at least one"), (["a"], "by their numbers")],
 )
 def test_episodes_that_are_not_there(labels, chosen, message):
     with pytest.raises(RciError, match=message):

@@ -20,6 +20,8 @@ def test_episode_views_the_right_rows():
     assert np.array_equal(episodes[1].action, episodes.action[2:3])
     assert np.array_equal(episodes[-1].reward, episodes.reward[3:6])
     assert sum(len(e.action) for e in episodes) == 6
+    with pytest.raises(RciError, match=r"several are episodes\.take"):
+        episodes[0:1]
     with pytest.raises(IndexError):
         episodes[3]
 

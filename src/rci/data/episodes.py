@@ -149,6 +149,10 @@ class Episodes(Record):
         return len(self.lengths)
 
     def __getitem__(self, i: int) -> Episode:
+        if not isinstance(i, int | np.integer):
+            raise RciError(
+                f"episodes[0] is an episode, got {i!r} for its number; several are episodes.take([0, 1])."
+            )
         if not -len(self) <= i < len(self):
             raise IndexError(f"episode {i} of {len(self)}")
         i %= len(self)

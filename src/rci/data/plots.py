@@ -67,6 +67,8 @@ def plot_labels(labels: Labels) -> Picture:
 def plot_costs(costs: StepCosts, episodes: Array | None = None) -> Picture:
     """The cost of each step of some episodes, one row each, the first ones if nobody says which."""
     chosen = np.arange(min(SHOWN, len(costs))) if episodes is None else np.atleast_1d(episodes)
+    if chosen.size and chosen.dtype.kind not in "iu":
+        raise RciError(f"episodes are chosen by their numbers, got {chosen.dtype}.")
     for i in chosen:
         if not 0 <= i < len(costs):
             raise RciError(f"there is no episode {i}: they are numbered from 0 to {len(costs) - 1}.")

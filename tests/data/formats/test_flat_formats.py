@@ -1,3 +1,4 @@
+import contextlib
 import resource
 from dataclasses import replace
 
@@ -294,6 +295,25 @@ def test_wrong_columns_are_named(whole, tmp_path, change, message):
     with pytest.raises(RciError, match=message) as caught:
         rci.read_dsrl(write_hdf5(tmp_path / "a.hdf5", columns))
     assert "a.hdf5" in str(caught.value)
+
+
+def test_arrays_in_groups(tmp_path):
+    with pytest.raises(
+        RciError, match=r"a\.hdf5 has only groups at its root, data, mask; DSRL and D4RL files"
+    ):
+        rci.import_dsrl(
+            write_hdf5(tmp_path / "a.hdf5", {"data/demo_0/actions": np.ones(3), "mask/x": np.ones(3)})
+        )
+
+
+def test_names_that_are_damaged(tmp_path):
+    path = write_hdf5(tmp_path / "a.hdf5", flat_columns())
+    content = path.read_bytes()
+    names = content.index(b"SNOD")  # of the root
+    for place in range(names, names + 24):
+        path.write_bytes(content[:place] + b"\0\0\0\0\0" + content[place:])
+        with contextlib.suppress(RciError):
+            rci.import_dsrl(path)
 
 
 def test_files_that_are_no_hdf5(tmp_path):

@@ -79,11 +79,12 @@ def edited(content, edits):
 
 
 def refused_or_read(place):
+    told = ""
     try:
-        found = rci.import_dataset(place)
-    except RciError:
-        return
-    assert len(found.episodes) >= 1
+        assert len(rci.import_dataset(place).episodes) >= 1
+    except RciError as error:
+        told = str(error)
+    assert "\n" not in told
 
 
 @pytest.mark.parametrize(

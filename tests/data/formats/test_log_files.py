@@ -235,6 +235,16 @@ def test_stops_may_be_graded(tmp_path):
     assert "every stop counts as 1" in found.notes[-1]
 
 
+def test_parquet_keeps_the_costs_of_channels(tmp_path):
+    episodes = sample()
+    labels, costs = judged(episodes, [2, -1, 3, -1], ("near", "off"))
+    path = rci.write_parquet(tmp_path / "a.parquet", episodes, labels, costs)
+    for channel in (0, 1):
+        found = rci.import_logs(path, {"cost": f"cost_channel_{channel}"})
+        assert np.array_equal(found.cost, costs.cost[:, channel])
+    assert np.array_equal(rci.import_logs(path).cost, costs.total)
+
+
 def test_spreadsheets(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"\xef\xbb\xbfobs;action;reward;stop\r\n1;0;0;TRUE\r\n\r\n2;0;0;false\r\n")
@@ -303,8 +313,9 @@ def test_mistakes_are_found_with_their_place(log, before, after, message):
         ("a.csv", "obs,obs,action,reward\n1,1,1,1\n", "two columns have the name 'obs'"),
         ("a.csv", "obs,action,reward\n1,1\n", "line 2 has 2 fields, but there are 3 columns"),
         ("a.csv", "obs,action,reward\n1,left,1\n", "line 2, column 'action' must be a number, got 'left'"),
+        ("a.csv", 'obs,"action,reward\n1,1,1\n', "a quote in the first line, at 'action,reward.*, is not closed"),
         ("a.csv", "x,action,reward\n1,1,1\n", "no column looks like obs.*The columns are: x, action, reward"),
-        ("a.csv", "obs,action\n1,1\n", "no column looks like reward"),
+        ("a.csv", "obs,action\n1,1\n", "no column looks like reward.*a column of zeros, if nothing was earned"),
         ("a.csv", "episode,obs,action,reward\n,1,1,1\n", "line 2, column 'episode' is missing: every row must"),
         ("a.jsonl", '{"episode": [1], "obs": 1, "action": 1, "reward": 1}\n', "line 1.* must name an episode"),
         ("a.csv", "obs,action,reward\n0.1,\"0,5\",1\n", "'0,5': write decimals with a point, not with a comma"),
@@ -418,6 +429,7 @@ def test_actions_that_may_be_choices_are_told(tmp_path):
         ({**MAPPING, "choices": True}, "choices must be a whole number"),
         ({**MAPPING, "episodes_per_file": 1}, "episodes_per_file must be true or false"),
         ({**MAPPING, "obs": ["x", "run"]}, "column 'run' is used for two things"),
+        ({**MAPPING, "stop": "", "severity": "stopped"}, "no column says where stops are"),
         ("none.toml", "cannot read none.toml: No such file"),
         (3, "a mapping is a dict or a TOML file, got int"),
     ],
@@ -430,6 +442,16 @@ def test_wrong_mappings(tmp_path, mapping, message):
 def test_a_mapping_that_is_no_toml(tmp_path):
     with pytest.raises(RciError, match=r"a\.toml is not TOML"):
         rci.read_logs(write(tmp_path / "log.csv", LOG), write(tmp_path / "a.toml", "obs = ["))
+
+
+def test_a_flag_that_does_not_say_what_ended_an_episode(tmp_path):
+    path = write(tmp_path / "a.csv", "obs,action,reward,done\n1,1,1,0\n1,1,1,1\n")
+    found = rci.import_logs(path)
+    assert found.episodes.terminated.tolist() == [True]
+    assert "'done' does not say what ended an episode: taken as terminated" in found.notes
+    told = rci.import_logs(path, {"terminated": "", "truncated": "done"})
+    assert told.episodes.truncated.tolist() == [True]
+    assert not any("ended" in note for note in told.notes)
 
 
 def test_a_step_column_that_counts_no_steps(tmp_path):

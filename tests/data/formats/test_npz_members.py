@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rci
@@ -30,6 +30,7 @@ def archive(request, tmp_path_factory):
 
 @settings(max_examples=50, deadline=None)
 @given(slices=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=6))
+@example(slices=[(0, 1), (8, 8), (7, 8)])
 def test_any_slices_in_any_order(archive, slices):
     with open_npz(archive) as columns:
         assert set(columns) == set(ARRAYS)

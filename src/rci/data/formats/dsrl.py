@@ -20,7 +20,7 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.formats.export import KeptSteps, kept_steps, replacing_pair, sidecar
 from rci.data.formats.flat import Layout, Mismatch, flat_source
-from rci.data.formats.hdf5 import open_hdf5, root_columns
+from rci.data.formats.hdf5 import open_hdf5, reading, root_columns
 from rci.data.formats.imported import Imported, Progress, Source, gather, optional, silent
 from rci.data.labels import Labels
 from rci.data.record import Array
@@ -43,12 +43,24 @@ def dsrl_source(path: str | Path, mismatch: Mismatch = "error") -> Iterator[Sour
     """The recording in a DSRL or D4RL file, open while it is read."""
     with open_hdf5(path) as file:
         columns = root_columns(file, path)
-        if not columns and "episode_0" in file:
-            raise RciError(
-                f"{path} has an 'episode_0', so it is the file of a Minari dataset: read the folder that it is in, "
-                "which has a metadata.json."
-            )
+        if not columns:
+            with reading(path):
+                _refuse_groups(path, sorted(file))
         yield flat_source(str(path), columns, LAYOUT, mismatch)
+
+
+def _refuse_groups(path: str | Path, names: list[str]) -> None:
+    """Say what a file is whose root has no arrays, only groups."""
+    if "episode_0" in names:
+        raise RciError(
+            f"{path} has an 'episode_0', so it is the file of a Minari dataset: read the folder that it is in, "
+            "which has a metadata.json."
+        )
+    if names:
+        raise RciError(
+            f"{path} has only groups at its root, {', '.join(names[:5])}; DSRL and D4RL files have arrays there: "
+            "observations, actions, rewards, ..."
+        )
 
 
 def import_dsrl(path: str | Path, mismatch: Mismatch = "error", progress: Progress = silent) -> Imported:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.imported import optional
+from rci.data.formats.imported import first_line, optional
 from rci.data.record import Array
 
 MOST_COMPRESSION = 2000  # no file holds more than this many times its size; gzip reaches 1032
@@ -65,8 +65,7 @@ def reading(path: str | Path) -> Iterator[None]:
     except RciError:
         raise
     except (OSError, LookupError, ValueError, TypeError, RuntimeError, AttributeError, MemoryError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise RciError(f"{path} is damaged or no HDF5 file: {first}.") from None
+        raise RciError(f"{path} is damaged or no HDF5 file: {first_line(error)}.") from None
 
 
 def root_columns(file: Any, path: str | Path) -> dict[str, Column]:

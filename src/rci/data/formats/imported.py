@@ -167,6 +167,11 @@ def chunk_rows(shape: tuple[int, ...], itemsize: int) -> int:
     return max(256, CHUNK_BYTES // max(1, itemsize * int(np.prod(shape, dtype=np.int64))))
 
 
+def first_line(error: BaseException) -> str:
+    """What a library says of damaged data, short enough for one sentence."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
 def optional(module: str, package: str) -> ModuleType:
     """A module of a package that not everybody installs."""
     try:

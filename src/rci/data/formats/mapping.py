@@ -88,10 +88,15 @@ def resolve(mapping: Mapping[str, Any], columns: Sequence[str], path: Path) -> t
                 guessed.append(f"{role} = {guess if isinstance(guess, str) else ' '.join(guess)}")
     for role in ("obs", "action", "reward"):
         if not told.get(role):
+            none = " (a column of zeros, if nothing was earned)" if role == "reward" else ""
             raise RciError(
-                f"{path}: no column looks like {role}; say which it is in a mapping. The columns are: "
+                f"{path}: no column looks like {role}; say which it is in a mapping{none}. The columns are: "
                 f"{', '.join(columns)}."
             )
+    if mapping.get("severity") and not told.get("stop"):
+        raise RciError(
+            f"{path}: a severity is that of a stop, but no column says where stops are; name it, as in stop = 'estop'."
+        )
     names = ColumnNames(**told)
     for name in names.used():
         if name not in columns:
@@ -99,7 +104,10 @@ def resolve(mapping: Mapping[str, Any], columns: Sequence[str], path: Path) -> t
     for name in names.used():
         if names.used().count(name) > 1:
             raise RciError(f"{path}: column {name!r} is used for two things; a column is one thing only.")
-    return names, [f"columns that were guessed: {', '.join(guessed)}"] if guessed else []
+    notes = [f"columns that were guessed: {', '.join(guessed)}"] if guessed else []
+    if "terminated" not in mapping and names.terminated.lower() == "done" and not names.truncated:
+        notes.append(f"{names.terminated!r} does not say what ended an episode: taken as terminated")
+    return names, notes
 
 
 def _checked(key: str, value: Any, where: str) -> Any:

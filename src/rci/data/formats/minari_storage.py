@@ -13,7 +13,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.formats.flat import NUMBERS
 from rci.data.formats.hdf5 import column, inside, open_hdf5, reading
-from rci.data.formats.imported import optional
+from rci.data.formats.imported import first_line, optional
 from rci.data.formats.spaces import Leaf
 from rci.data.places import own_file
 from rci.data.record import Array
@@ -101,7 +101,7 @@ def _arrow_reader(folder: Path, data_format: str) -> EpisodeReader:
         except RciError:
             raise
         except (arrow.ArrowException, OSError, LookupError, ValueError, TypeError, MemoryError) as error:
-            raise RciError(f"{where} is damaged or not {data_format}: {error}.") from None
+            raise RciError(f"{where} is damaged or not {data_format}: {first_line(error)}.") from None
 
     with decoding():
         stored = dataset.dataset(where, format=data_format, ignore_prefixes=["_", ".", "metadata.json"])

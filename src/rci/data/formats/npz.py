@@ -50,8 +50,9 @@ class NpzColumn:
                 self.close()
                 self.stream, *_ = self._open()
                 self.row, self.previous = 0, None
-            self._drop((start - self.row) * self._row_bytes())
-            self.row = start
+            if start > self.row:
+                self._drop((start - self.row) * self._row_bytes())
+                self.row, self.previous = start, None
             return self._read(stop - start)
 
     def close(self) -> None:

@@ -31,7 +31,8 @@ def write_parquet(
     """Write what remains after the stops as a table that `read_logs` understands without a mapping.
 
     Columns: `episode`, `step`, `obs` and `action` (lists), `reward`, `cost` (inferred), `cost_sparse`, `cost_true` if
-    `true_cost` has one for each recorded step, `stopped`, `terminated`, `truncated`.
+    `true_cost` has one for each recorded step, `cost_channel_0` and so on where costs have channels, `stopped`,
+    `terminated`, `truncated`.
     """
     arrow, parquet = optional("pyarrow", "pyarrow"), optional("pyarrow.parquet", "pyarrow")
     kept = kept_steps(episodes, labels, costs, true_cost)
@@ -73,6 +74,7 @@ def _table(arrow: Any, kept: KeptSteps, episodes: Episodes, first: int, end: int
         out[at] = column[rows]
         return out
 
+    channels: list[Array] = [] if kept.by_channel is None else list(kept.by_channel.T)
     obs = episodes.obs[rows_of(episodes.obs_offset[first:end], lengths + 1)]
     columns = {
         "episode": (np.repeat(np.arange(first, end), lengths + 1), None),
@@ -83,6 +85,7 @@ def _table(arrow: Any, kept: KeptSteps, episodes: Episodes, first: int, end: int
         "cost": (spread(kept.cost), bare),
         "cost_sparse": (spread(kept.sparse), bare),
         **({} if kept.true_cost is None else {"cost_true": (spread(kept.true_cost), bare)}),
+        **{f"cost_channel_{k}": (spread(column), bare) for k, column in enumerate(channels)},
         "stopped": (spread(kept.stopped), None),
         "terminated": (spread(kept.terminated), None),
         "truncated": (spread(kept.truncated), None),

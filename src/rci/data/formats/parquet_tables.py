@@ -12,7 +12,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.formats.block import BLOCK_ROWS, Block, Numbers
-from rci.data.formats.imported import CHUNK_BYTES, optional
+from rci.data.formats.imported import CHUNK_BYTES, first_line, optional
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 
@@ -170,5 +170,4 @@ def _reading(path: Path) -> Iterator[None]:
     except RciError:
         raise
     except (arrow.ArrowException, OSError, LookupError, ValueError, TypeError, MemoryError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise RciError(f"{path} is damaged or no Parquet file: {first}.") from None
+        raise RciError(f"{path} is damaged or no Parquet file: {first_line(error)}.") from None

@@ -109,6 +109,9 @@ def _header(path: Path, reader: Any) -> list[str]:
         raise RciError(f"{path} is empty: its first line must name the columns.")
     if "\0" in "".join(names):
         raise RciError(f"{path} is not UTF-8 text: it looks like UTF-16. Save it again as UTF-8.")
+    for name in names:
+        if len(name.splitlines()) > 1:
+            raise RciError(f"{path}: a quote in the first line, at {name[:20]!r}, is not closed.")
     for name in filter(None, names):  # columns without a name are not read, however many there are
         if names.count(name) > 1:
             raise RciError(f"{path}: two columns have the name {name!r}.")
