@@ -141,6 +141,7 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path):
         ({"kind": "slurm"}, "unknown engine 'slurm'"),
         ({"address": "auto"}, "give --engine ray with it"),
         ({"workers": 0}, "at least one worker"),
+        ({"store": ""}, "--store is empty"),
     ],
 )
 def test_an_engine_that_cannot_be(settings, said):

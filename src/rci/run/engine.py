@@ -65,6 +65,8 @@ class Engine:
             raise unknown_name("engine", self.kind, ENGINES)
         if self.address is not None and self.kind != "ray":
             raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
+        if self.store == "":
+            raise RciError("--store is empty; name a folder or an address.")
         if self.workers is not None and self.workers < 1:
             raise RciError(f"at least one worker is needed, not {self.workers}.")
 
