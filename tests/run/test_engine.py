@@ -145,6 +145,7 @@ def test_a_plan_that_cannot_be_is_refused(tmp_path):
         ({"address": "auto"}, "give --engine ray with it"),
         ({"workers": 0}, "at least one worker"),
         ({"store": "ftp://me:secret@there/rci"}, "must not have a password in it"),
+        ({"store": ""}, "--store is empty"),
     ],
 )
 def test_an_engine_that_cannot_be(settings, said):

@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -218,6 +220,24 @@ def test_machines_that_share_only_an_object_store(cluster, undisturbed, tmp_path
 def test_no_cluster_there(tmp_path):
     with pytest.raises(RciError, match=r"there is no Ray cluster to join at '127.0.0.1:9'"):
         run_jobs(jobs(tmp_path, 5), Engine("ray", address="127.0.0.1:9"), lambda *_: None)
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad request\r\n\r\n", b""])
+def test_something_else_there(tmp_path, answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def serve():
+            line, _ = server.accept()
+            with line:
+                line.recv(100)
+                line.sendall(answer)
+
+        threading.Thread(target=serve).start()
+        with pytest.raises(
+            RciError, match=rf"no Ray cluster to join at '{address}': something else is there"
+        ):
+            run_jobs(jobs(tmp_path, 5), Engine("ray", address=address), lambda *_: None)
 
 
 def test_a_machine_that_differs_refuses_the_work(monkeypatch):

@@ -71,6 +71,8 @@ class Engine:
                 "the address of a store must not have a password in it: addresses are kept with results. Give it as "
                 "the storage library wants it, in the environment or in its own configuration."
             )
+        if self.store == "":
+            raise RciError("--store is empty; name a folder or an address.")
         if self.workers is not None and self.workers < 1:
             raise RciError(f"at least one worker is needed, not {self.workers}.")
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,14 @@ from rci.data.errors import RciError
 from rci.run.cores import available_cores
 from rci.run.engine import Engine
 from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder
+from rci.run.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
+SETTINGS = bytes(
+    [0, 0, 0, 4, 0, 0, 0, 0, 0]
+)  # an empty frame of settings, with which HTTP/2 begins on both sides
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS  # as gRPC, which Ray speaks, begins a conversation
+BEGIN = "local"  # what Ray calls the address of a cluster that is yet to be begun
 LONGEST_ROOT = 16  # letters: Ray puts sockets far below it, and a socket's path may have about 100
 
 
@@ -23,16 +30,17 @@ class Cluster:
     """Joined or begun; to be closed."""
 
     def __init__(self, engine: Engine) -> None:
-        address = engine.address or os.environ.get("RAY_ADDRESS")
-        _check_address(address or "")
+        address = engine.address or os.environ.get("RAY_ADDRESS") or BEGIN
+        _check_address(address)
         self.ray = _import_ray()
         self.folder: Path | None = None
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
-        if address is None:
+        if address == BEGIN:
             self._begin(engine, quiet)
             return
         try:
-            self.ray.init(address=address, **quiet)
+            with _unheard():
+                self.ray.init(address=address, **quiet)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise RciError(f"there is no Ray cluster to join at {address!r}: {last_line(error)}") from None
 
@@ -47,14 +55,15 @@ class Cluster:
         clear_leftovers(CLUSTER, root)  # of runs that were killed
         self.folder = own_folder(CLUSTER, root)  # else its logs would pile up
         try:
-            self.ray.init(
-                address="local",
-                num_cpus=engine.workers or cores,
-                include_dashboard=False,
-                object_store_memory=STORE_BYTES,
-                _temp_dir=str(self.folder),
-                **quiet,
-            )
+            with _unheard():
+                self.ray.init(
+                    address=BEGIN,
+                    num_cpus=engine.workers or cores,
+                    include_dashboard=False,
+                    object_store_memory=STORE_BYTES,
+                    _temp_dir=str(self.folder),
+                    **quiet,
+                )
         except BaseException as error:
             self.close()
             if isinstance(error, ConnectionError | RuntimeError | ValueError | OSError):
@@ -72,19 +81,31 @@ class Cluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def _unheard() -> AbstractContextManager[None]:
+    """For Ray's native code, which tells on standard error what it was told of its logs; errors are raised."""
+    return printing_to(Path(os.devnull))
+
+
 def _check_address(address: str) -> None:
-    """Refuse an address where nobody answers: Ray would try for minutes, and then end the process."""
+    """Refuse an address where no cluster answers: Ray would try for minutes, and then end the process."""
     host, _, port = address.rpartition(":")
     if not host or "//" in host or not port.isdigit():
         return  # none, `auto`, or a kind of address that only Ray knows
     try:
-        socket.create_connection((host, int(port)), timeout=5).close()
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as line:
+            if os.environ.get("RAY_USE_TLS", "0") == "0":
+                line.sendall(GREETING)
+                if line.recv(len(SETTINGS))[3:4] != SETTINGS[3:4]:
+                    raise RciError(
+                        f"there is no Ray cluster to join at {address!r}: something else is there."
+                    )
     except (OSError, OverflowError) as error:
         raise RciError(f"there is no Ray cluster to join at {address!r}: {error}.") from None
 
 
 def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # no word of raylets on standard output
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:

@@ -53,7 +53,7 @@ class StoredJob:
         """Bring the output to where the run was begun."""
         if not self._fetch():
             raise RciError(
-                f"{self.name}: its output is not in the store {self.store.url}, though it was made."
+                f"its output is not in the store {self.store.url}, though it was made: workers must reach it too."
             )
 
     def _fetch(self) -> bool:

@@ -26,7 +26,7 @@ class Failure(NamedTuple):
 def attempt(work: Work, progress: Progress, printed: Path) -> Failure | None:
     """Do the work; None if it is done. What it prints goes to the file, not to the user's terminal."""
     try:
-        with _printing_to(printed):
+        with printing_to(printed):
             work.run(progress)
     except RciError as error:
         return Failure(str(error), f"{traceback.format_exc()}\n{tail(printed)}")
@@ -47,7 +47,7 @@ def tail(printed: Path) -> str:
 
 
 @contextlib.contextmanager
-def _printing_to(path: Path) -> Iterator[None]:
+def printing_to(path: Path) -> Iterator[None]:
     """Send everything that this process prints, native code included, to a file."""
     sys.stdout.flush()
     sys.stderr.flush()
