@@ -63,7 +63,7 @@ told = []
 def report(task, share, seconds):
     told.append([task.name, share, seconds is None])
 
-session = RaySession(Engine("ray", 2), place / "attempts", place / "failed")
+session = RaySession(Engine("ray", 2), place / "failed")
 failed = ""
 try:
     session.run(first, report)
@@ -107,7 +107,6 @@ def test_workers_may_die(place):
         ["b.parquet", 1.0, True],
         ["c.parquet", 1.0, False],
     ]
-    assert not (place / "attempts").exists()
     for shard in sorted((place / "logs").iterdir()):
         here = place / "expected" / shard.name
         work_on(shard, here, place / "costs").run(lambda share: None)
@@ -120,4 +119,4 @@ def test_without_ray_the_cure_is_told(monkeypatch, tmp_path, place):
 
     task = ShardTask("a.parquet", work_on(place / "logs" / "a.parquet", tmp_path / "a", place / "costs"))
     with pytest.raises(RciError, match=r"pip install 'rci\[ray\]'"):
-        RaySession(Engine("ray"), tmp_path / "marks").run([task], lambda *_: None)
+        RaySession(Engine("ray")).run([task], lambda *_: None)

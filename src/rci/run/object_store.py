@@ -42,7 +42,7 @@ class ObjectStore:
 
     def absolute(self) -> ObjectStore:
         """The same store for processes that were started in another folder."""
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         return ObjectStore(root) if _is_folder(system) else self
 
     def put(self, folder: Path) -> str:
@@ -73,7 +73,7 @@ class ObjectStore:
 
     def tidy(self) -> None:
         """Clear away what killed writers left in a folder. Their machines are not known, so only their age tells."""
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         if not _is_folder(system):
             return
         for leftover in Path(root, TEMPORARY).glob("*"):
@@ -118,7 +118,7 @@ class ObjectStore:
                 return None
 
     def _read(self, name: str) -> bytes | None:
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         try:
             content: bytes = system.cat_file(f"{root}/{name}")
         except FileNotFoundError:
@@ -135,7 +135,7 @@ class ObjectStore:
 
     def _upload(self, source: Path, name: str) -> None:
         """Put a file there. Object stores show a file when it is complete; in a folder it is renamed."""
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         target = f"{root}/{name}"
         try:
             if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
@@ -155,7 +155,7 @@ class ObjectStore:
             raise self._trouble("write to", error) from error
 
     def _download(self, name: str, target: Path) -> None:
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         try:
             system.get_file(f"{root}/{name}", str(target))
         except FileNotFoundError:
@@ -166,7 +166,7 @@ class ObjectStore:
             raise self._trouble("read from", error) from error
 
     def _remove(self, name: str) -> None:
-        system, root = _open(self.url)
+        system, root = open_address(self.url)
         try:
             system.rm_file(f"{root}/{name}")
         except FileNotFoundError:
@@ -196,7 +196,7 @@ def is_sound(folder: Path, content: str) -> bool:
 
 
 @cache
-def _open(url: str) -> tuple[Any, str]:
+def open_address(url: str) -> tuple[Any, str]:
     """The file system behind an address, and the folder in it."""
     try:
         import fsspec

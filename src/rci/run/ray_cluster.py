@@ -70,6 +70,12 @@ class Cluster:
                 raise RciError(f"Ray cannot be started on this machine: {last_line(error)}") from error
             raise
 
+    def near(self, kind: type) -> Any:
+        """An actor of this kind that takes no core, on the machine of the driver if that is one of the cluster."""
+        here = self.ray.get_runtime_context().get_node_id()
+        place = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=True)
+        return self.ray.remote(num_cpus=0, scheduling_strategy=place)(kind).remote()
+
     def cores(self) -> int:
         """How many there are now."""
         return int(self.ray.cluster_resources().get("CPU", 0))

@@ -40,7 +40,7 @@ class RayPool:
         self.working: dict[Any, tuple[Task, float]] = {}  # by reference to what will come of it
         self.perform = self.ray.remote(num_cpus=1, max_retries=0)(_perform)
         try:
-            self.board = self._open_board()
+            self.board = self.cluster.near(_Board)
         except BaseException:  # Ctrl-C, for instance: nobody else knows of the cluster yet
             self.cluster.close()
             raise
@@ -85,11 +85,6 @@ class RayPool:
         now = time.monotonic()
         known = [(task, started, shares.get(task.name)) for task, started in self.working.values()]
         return [News(task, share, now - started) for task, started, share in known if share is not None]
-
-    def _open_board(self) -> Any:
-        here = self.ray.get_runtime_context().get_node_id()
-        near = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=True)
-        return self.ray.remote(num_cpus=0, scheduling_strategy=near)(_Board).remote()
 
     def close(self) -> None:
         for told in self.working:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from rci.run.work_log import attempt
 class RaySession:
     """A cluster, joined or started when there is the first work for it."""
 
-    def __init__(self, engine: Engine, marks: Path, logs: Path | None = None) -> None:
-        self.engine, self.marks, self.logs = engine, marks.resolve(), logs
+    def __init__(self, engine: Engine, logs: Path | None = None) -> None:
+        self.engine, self.logs = engine, logs
         self.cluster: Cluster | None = None
 
     def run(self, tasks: Sequence[Task], report: Report) -> None:
@@ -50,15 +50,13 @@ class RaySession:
         """Leave the cluster; one that was started for this run ends."""
         if self.cluster is not None:
             self.cluster.close()
-            shutil.rmtree(self.marks, ignore_errors=True)
 
     def _results(self, works: dict[str, Work]) -> Iterator[dict[str, Any]]:
         """One row per piece of work, as they are done."""
         if not works:
             return
-        shutil.rmtree(self.marks, ignore_errors=True)  # of a run before
-        self.marks.mkdir(parents=True)
-        ray = self._start()
+        cluster = self._start()
+        ray = cluster.ray
         cores = int(ray.cluster_resources().get("CPU", 0))
         workers = min(self.engine.workers or cores, cores, len(works))
         if workers == 0:
@@ -70,7 +68,7 @@ class RaySession:
                 data.from_items(names, override_num_blocks=len(names))
                 .map_batches(
                     Worker,
-                    fn_constructor_args=(works, self.marks, fingerprint()),
+                    fn_constructor_args=(works, cluster.near(_Attempts), fingerprint()),
                     batch_size=1,
                     compute=data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=1),
                     num_cpus=1,
@@ -80,8 +78,8 @@ class RaySession:
         except ray.exceptions.RayError as error:
             raise RciError(f"Ray gave up: {last_line(error)}") from None
 
-    def _start(self) -> Any:
-        """Ray, and Ray Data told to be quiet."""
+    def _start(self) -> Cluster:
+        """The cluster, and Ray Data told to be quiet."""
         if self.cluster is None:
             self.cluster = Cluster(self.engine)
             data = _import_data()
@@ -89,7 +87,7 @@ class RaySession:
             context = data.DataContext.get_current()
             context.enable_progress_bars = False
             context.print_on_execution_start = False
-        return self.cluster.ray
+        return self.cluster
 
 
 def _import_data() -> Any:
@@ -100,17 +98,28 @@ def _import_data() -> Any:
     return ray.data
 
 
+class _Attempts:
+    """An actor that counts how often each piece of work was begun."""
+
+    def __init__(self) -> None:
+        self.begun = Counter[str]()
+
+    def begin(self, name: str) -> int:
+        self.begun[name] += 1
+        return self.begun[name]
+
+
 class Worker:
     """An actor: pinned to a core before anything imports JAX; what it has read and compiled stays.
 
-    Ray starts a worker that died again and gives it the same work, as often as it dies. So whoever begins a piece of
-    work leaves a mark, and work that has killed enough workers is not begun again.
+    Ray starts a worker that died again and gives it the same work, as often as it dies. So attempts are counted, and
+    work that has killed enough workers is not begun again.
     """
 
-    def __init__(self, works: dict[str, Work], marks: Path, expected: dict[str, str]) -> None:
+    def __init__(self, works: dict[str, Work], attempts: Any, expected: dict[str, str]) -> None:
         clear_leftovers(WORK)  # of workers that were killed
         prepare_process(claim_core())
-        self.works, self.marks, self.expected = works, marks, expected
+        self.works, self.attempts, self.expected = works, attempts, expected
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Do some of the work, and say how it ended."""
@@ -121,13 +130,11 @@ class Worker:
     def _do(self, name: str) -> tuple[str, float, str, str]:
         if fingerprint() != self.expected:
             return name, 0.0, difference(self.expected), ""
-        mark = self.marks / name.replace("/", "_")
-        if mark.is_file() and mark.stat().st_size >= ATTEMPTS:
+        import ray
+
+        if ray.get(self.attempts.begin.remote(name)) > ATTEMPTS:
             return name, 0.0, f"the workers that ran it died, {ATTEMPTS} times", ""
-        with open(mark, "a") as file:
-            file.write(".")
         started = time.monotonic()
         with work_folder() as folder:
             failure = attempt(self.works[name], lambda share: None, folder / "printed.txt")
-        mark.unlink(missing_ok=True)
         return name, time.monotonic() - started, *(failure or ("", ""))

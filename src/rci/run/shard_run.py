@@ -12,26 +12,32 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
+from rci.data.cache import cache_folder
 from rci.data.errors import RciError
 from rci.data.formats.mapping import ColumnNames
+from rci.data.record import Array
 from rci.data.store import Provenance
 from rci.run.dispatch import appears
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
 from rci.run.jobs import Job
+from rci.run.object_store import ObjectStore
 from rci.run.pipeline import alone_in, prepare_folder
-from rci.run.shard_chunks import chunks_of, joined
+from rci.run.remote_file import File, below, file_state, folder_below, is_address, names_in, reading
+from rci.run.shard_chunks import Chunk, chunks_of, joined
 from rci.run.shard_work import ShardWork, SurveyWork
 from rci.run.shards import (
+    ENDING,
     Survey,
     check_apart,
     clear_leftovers,
     digest,
     draw,
-    file_state,
     find_shards,
     made_by,
     resolve_columns,
+    shown_in,
 )
+from rci.run.stored_job import keep
 
 Runner = Callable[[Sequence["ShardTask"]], list[str]]
 
@@ -60,17 +66,18 @@ class ShardTask:
 
     def land(self) -> None:
         """See whether the output is where it belongs, and of the shard as it is now."""
-        if not appears(self.work.out):
+        out = self.work.out
+        if isinstance(out, Path) and not appears(out):
             raise RciError(
-                f"{self.work.out} was written, but not here: all machines of a cluster must share the folders."
+                f"{out} was written, but not here: all machines of a cluster must share the folders."
             )
         if self.work.done() is None:
             raise RciError(f"{self.work.shard} was changed while the run went on; start it again.")
 
 
 def redistribute_shards(
-    folder: Path,
-    out: Path,
+    folder: Path | str,
+    out: Path | str,
     models: Path | Fit,
     mapping: Path | None = None,
     prefix: str = "",
@@ -80,29 +87,33 @@ def redistribute_shards(
 ) -> dict[str, Any]:
     """Write every shard of `folder` with the costs of its steps to OUT/shards; those that are there already stay.
 
+    Both may be addresses that fsspec reaches. If OUT is one, workers share nothing else, and what only this machine
+    needs is in its cache.
     models: fitted step costs, or how to fit them, which are then kept in OUT/fit. A shard that fails does not stop the
     others; at the end all failures are told.
     """
     shards = find_shards(folder)
     names, notes = resolve_columns(shards, mapping, prefix)
-    unread = sorted(p.name for p in folder.iterdir() if p not in shards and not p.name.startswith("."))
-    if unread:
+    if unread := [name for name in shown_in(folder) if not name.endswith(ENDING)]:
         notes.append(f"these are no shards and are not read: {', '.join(unread)}")
-    places = {name: out / name for name in ("shards", "surveys")}
-    if folder.resolve() in (out.resolve(), places["shards"].resolve()):
+    out = _whole(out)
+    places = {name: folder_below(out, name) for name in ("shards", "surveys")}
+    if _whole(folder) in (out, places["shards"]):
         raise RciError(f"{folder} holds the shards that are read; write to another folder.")
     if isinstance(models, Fit):
         _check_fit(models)
-    prepare_folder(out)
-    with alone_in(out), _runner(engine, report, out / "logs") as run:
-        for place in places.values():
+    own = out if isinstance(out, Path) else cache_folder() / "shards" / digest(out)[:32]
+    here = [place for place in places.values() if isinstance(place, Path)]
+    prepare_folder(own)
+    with alone_in(own), _runner(engine, report, own / "logs") as run:
+        for place in here:
             place.mkdir(exist_ok=True)
-        clear_leftovers(places.values())
+        clear_leftovers(here)
         if not isinstance(models, Fit):
             _check_models(models)
         failures = list[str]()
         looks = {
-            shard: SurveyWork(shard.absolute(), places["surveys"].resolve() / f"{shard.name}.json", names)
+            shard: SurveyWork(shard.absolute(), below(places["surveys"], f"{shard.name}.json"), names)
             for shard in shards
         }
         failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
@@ -112,14 +123,15 @@ def redistribute_shards(
             raise RciError("\n".join(failures) + (cure if surveys else ""))
         check_apart(surveys, names)
         if isinstance(models, Fit):
-            models = _fit(models, surveys, names, out / "fit", report)
+            models = _fit(models, surveys, names, own / "fit", report)
         models_hash = _check_models(models)
+        brought = models.resolve() if isinstance(out, Path) else keep(ObjectStore(out), models)
         works = {
             shard: ShardWork(
                 shard.absolute(),
-                places["shards"].resolve() / shard.name,
+                below(places["shards"], shard.name),
                 names,
-                models.resolve(),
+                brought,
                 models_hash,
                 pessimism,
                 prefix,
@@ -131,16 +143,21 @@ def redistribute_shards(
         }
         unchanged = sum(work.done() is not None for work in works.values())
         failures += run([ShardTask(s.name, work) for s, work in works.items()])
-        clear_leftovers(places.values())
+        clear_leftovers(here)
         if failures:
             raise RciError("\n".join(failures))
-        others = sorted({p.name for p in places["shards"].iterdir()} - {shard.name for shard in shards})
+        others = sorted(set(names_in(places["shards"])) - {shard.name for shard in shards})
         if others:
             notes.append(f"these files in {places['shards']} are of no shard: {', '.join(others)}")
         facts = [work.done() or {} for work in works.values()]
     counts = {name: sum(fact[name] for fact in facts) for name in ("episodes", "steps", "stopped")}
     told = {"out": str(places["shards"]), "models": str(models)}
     return {**told, "shards": len(works), "unchanged": unchanged, **counts, "notes": notes}
+
+
+def _whole(place: Path | str) -> Path | str:
+    """A folder by its whole path, or an address."""
+    return str(place).rstrip("/") if is_address(place) else Path(place).resolve()
 
 
 @contextmanager
@@ -150,7 +167,7 @@ def _runner(engine: Engine, report: Report, logs: Path) -> Iterator[Runner]:
         if engine.kind == "ray":
             from rci.run.ray_shards import RaySession
 
-            session = RaySession(engine, logs.with_name("attempts"), logs)
+            session = RaySession(engine, logs)
             stack.callback(session.close)
             do: Callable[[Sequence[ShardTask]], None] = partial(session.run, report=report)
         else:
@@ -200,7 +217,7 @@ def _check_models(path: Path) -> str:
     return str(manifest["hash"])
 
 
-def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path, report: Report) -> Path:
+def _fit(fit: Fit, surveys: dict[File, Survey], names: ColumnNames, folder: Path, report: Report) -> Path:
     """Fit models to episodes that are drawn from all shards; what is there already stays."""
     drawn = draw(surveys, fit.episodes, fit.seed)
     content = {shard.name: surveys[shard].content for shard in drawn}
@@ -208,16 +225,10 @@ def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path
     key = digest([content, chosen, asdict(names), made_by()])
     inputs = {"episodes": folder / "episodes", "labels": folder / "labels"}
     if not all(store.is_current(place, key) for place in inputs.values()):
-        parts = []
+        parts = list[Chunk]()
         for shard, numbers in drawn.items():
-            first = 0
-            for chunk in chunks_of(shard, names):
-                if first > numbers[-1]:
-                    break
-                flags = np.isin(np.arange(first, first + len(chunk.lengths)), numbers)
-                if flags.any():
-                    parts.append(chunk.take(flags))
-                first += len(chunk.lengths)
+            with reading(shard) as path:
+                parts += _chosen(path, names, numbers)
             if file_state(shard) != (surveys[shard].size, surveys[shard].time):
                 raise RciError(f"{shard} was changed while the run went on; start it again.")
         whole = joined(parts)
@@ -229,3 +240,15 @@ def _fit(fit: Fit, surveys: dict[Path, Survey], names: ColumnNames, folder: Path
     job = Job("fit", "redistribute", settings, fit.seed, inputs, folder / "costs")
     run_tasks([job], Engine(workers=1), report, folder.parent / "logs")
     return job.output
+
+
+def _chosen(path: Path, names: ColumnNames, numbers: Array) -> Iterator[Chunk]:
+    """The episodes of a shard with these numbers, which are sorted."""
+    first = 0
+    for chunk in chunks_of(path, names):
+        if first > numbers[-1]:
+            return
+        flags = np.isin(np.arange(first, first + len(chunk.lengths)), numbers)
+        if flags.any():
+            yield chunk.take(flags)
+        first += len(chunk.lengths)

@@ -10,20 +10,19 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats.export import replacing
 from rci.data.formats.imported import optional
 from rci.data.formats.mapping import ColumnNames
 from rci.data.formats.parquet_tables import parquet_batches, parquet_rows, parquet_schema
 from rci.data.types import StepCosts
 from rci.run.engine import Progress
-from rci.run.shard_chunks import Chunk, check_columns, chunks_of, filled, row_costs
+from rci.run.remote_file import File, file_state, reading, write_small, writing
+from rci.run.shard_chunks import Chunk, chunks_of, filled, row_costs
 from rci.run.shards import (
     FACTS,
     KEY,
     Survey,
     check_new,
     digest,
-    file_state,
     kept_facts,
     made_by,
     new_columns,
@@ -31,6 +30,7 @@ from rci.run.shards import (
     shard_key,
     survey,
 )
+from rci.run.stored_job import Kept
 
 GROUP_ROWS, GROUP_BYTES = 1 << 16, 1 << 25  # of a row group that is written
 # Fixed, and without a time: the same rows are the same bytes, whoever writes them.
@@ -41,8 +41,8 @@ WRITING: dict[str, Any] = {"version": "2.6", "compression": "snappy", "use_dicti
 class SurveyWork:
     """Find out which episodes a shard has, and keep it in the file `out`."""
 
-    shard: Path
-    out: Path
+    shard: File
+    out: File
     names: ColumnNames
 
     def done(self) -> Survey | None:
@@ -52,8 +52,7 @@ class SurveyWork:
     def run(self, progress: Progress) -> None:
         """Do it, unless it is done."""
         if self.done() is None:
-            check_columns(self.shard, self.names)
-            store.write_file(self.out, survey(self.shard, self.names).save(self._made_by()))
+            write_small(self.out, survey(self.shard, self.names).save(self._made_by()))
 
     def _made_by(self) -> str:
         return digest([made_by(), repr(self.names)])
@@ -63,10 +62,10 @@ class SurveyWork:
 class ShardWork:
     """Write a shard with the costs of its steps to the file `out`."""
 
-    shard: Path
-    out: Path
+    shard: File
+    out: File
     names: ColumnNames
-    models: Path  # fitted step costs
+    models: Path | Kept  # fitted step costs
     models_hash: str
     pessimism: float
     prefix: str  # of the names of new columns
@@ -94,18 +93,21 @@ class ShardWork:
             return
         models = _models(self.models, self.models_hash)
         facts = {"shard": self.shard.name, "method": models.method, "models": self.models_hash}
-        with replacing(self.out, overwrite=True) as temporary:
-            self._write(temporary, models, facts, progress)
+        with writing(self.out) as temporary:
+            with reading(self.shard) as shard:
+                self._write(shard, temporary, models, facts, progress)
             if file_state(self.shard) != self.state:
                 raise RciError(f"{self.shard} was changed while the run went on; start it again.")
 
-    def _write(self, path: Path, models: StepCosts, facts: dict[str, Any], progress: Progress) -> None:
+    def _write(
+        self, shard: Path, path: Path, models: StepCosts, facts: dict[str, Any], progress: Progress
+    ) -> None:
         parquet = optional("pyarrow.parquet", "pyarrow")
-        schema, total = parquet_schema(self.shard), parquet_rows(self.shard)
-        check_new(self.shard, schema.names, self.names, self.prefix)  # this one may differ from the first
+        schema, total = parquet_schema(shard), parquet_rows(shard)
+        check_new(shard, schema.names, self.names, self.prefix)  # this one may differ from the first
         known = dict(schema.metadata or {})
         counts = {"episodes": 0, "steps": 0, "stopped": 0}
-        columns, source = new_columns(self.names, self.prefix), _Rows(self.shard)
+        columns, source = new_columns(self.names, self.prefix), _Rows(shard)
         arrow = optional("pyarrow", "pyarrow")
         types = {"cost": arrow.float64(), "cost_sparse": arrow.float64(), "stopped": arrow.bool_()}
         for name, which in columns.items():
@@ -113,7 +115,7 @@ class ShardWork:
         written = 0
         with parquet.ParquetWriter(path, schema.remove_metadata(), **WRITING) as writer:
             waiting: list[Any] = []
-            for chunk in chunks_of(self.shard, self.names) if total else ():  # an empty shard stays one
+            for chunk in chunks_of(shard, self.names) if total else ():  # an empty shard stays one
                 made = row_costs(chunk, _costs(models, chunk, self.pessimism))
                 table = source.take(int(chunk.rows.sum()))
                 for name, which in columns.items():
@@ -166,9 +168,9 @@ def _costs(models: StepCosts, chunk: Chunk, pessimism: float) -> Any:
 
 
 @cache
-def _models(path: Path, content: str) -> StepCosts:
+def _models(place: Path | Kept, content: str) -> StepCosts:
     """Read and verified once per process."""
-    found: StepCosts = store.read(path, "costs")
+    found: StepCosts = store.read(place if isinstance(place, Path) else place.here(), "costs")
     if found.hash != content:
-        raise RciError(f"{path} was changed while the run went on; start it again.")
+        raise RciError(f"{place} was changed while the run went on; start it again.")
     return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -34,10 +33,13 @@ from rci.data.formats.tables import blocks_of
 from rci.data.record import Array
 from rci.data.store import versions
 from rci.run.jobs import code_digest
+from rci.run.remote_file import File, below, file_state, is_address, names_in, read_small, reading
+from rci.run.shard_chunks import check_columns
 
 FORMAT = 1  # of output shards and surveys
 KEY, FACTS = b"rci.key", b"rci"  # in the metadata of an output shard
 COLUMNS = ("cost", "cost_sparse", "stopped")  # as `write_parquet` names them
+ENDING = ".parquet"  # of the names of shards
 READ = 1 << 22  # bytes that are hashed at a time
 
 
@@ -57,49 +59,61 @@ class Survey:
         return json.dumps(told).encode()
 
 
-def read_survey(path: Path, shard: Path, made_by: str) -> Survey | None:
+def read_survey(file: File, shard: File, made_by: str) -> Survey | None:
     """A survey that was kept, if it is of the shard as it is now."""
     try:
-        told = json.loads(path.read_text())
+        told = json.loads(read_small(file))
         if told.pop("made_by") != made_by or (told["size"], told["time"]) != file_state(shard):
             return None
         ids = np.frombuffer(bytes.fromhex(told.pop("ids")), "<u8")
         return Survey(**told, ids=ids)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (RciError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def survey(shard: Path, names: ColumnNames) -> Survey:
+def survey(shard: File, names: ColumnNames) -> Survey:
     """Read a shard once, only its column of episodes, and hash its bytes."""
     size, time = file_state(shard)
-    ids = np.array([_id(name) for name in episode_names(shard, names)], np.uint64)
-    rows, content = parquet_rows(shard), file_digest(shard)
+    with reading(shard) as path:
+        check_columns(path, names)
+        ids = np.array([_id(name) for name in episode_names(path, names)], np.uint64)
+        rows, content = parquet_rows(path), file_digest(path)
     if file_state(shard) != (size, time):
         raise RciError(f"{shard} was changed while it was read.")
     return Survey(size, time, content, rows, ids)
 
 
-def find_shards(folder: Path) -> list[Path]:
-    """The Parquet files of a folder, by name."""
+def find_shards(folder: Path | str) -> list[File]:
+    """The Parquet files of a folder or address, by name."""
+    if not is_address(folder):
+        _check_folder(Path(folder))
+    found = [below(folder, name) for name in shown_in(folder) if name.endswith(ENDING)]
+    if not found:
+        raise RciError(f"there are no {ENDING} files in {folder}.")
+    return found
+
+
+def shown_in(folder: Path | str) -> list[str]:
+    """The names of what is in a folder or below an address, but for hidden ones."""
+    return [name for name in names_in(folder) if not name.startswith(".")]
+
+
+def _check_folder(folder: Path) -> None:
     if folder.is_file():
         raise RciError(f"{folder} is a file; shards are the Parquet files of a folder.")
     if not folder.is_dir():
         raise RciError(f"there is nothing at {folder}.")
-    found = sorted(p for p in folder.iterdir() if p.suffix == ".parquet" and not p.name.startswith("."))
-    if not found:
-        raise RciError(f"there are no .parquet files in {folder}.")
-    for path in found:
+    for name in shown_in(folder):
         try:
-            path.name.encode()
+            name.encode()
         except UnicodeEncodeError:
             raise RciError(
-                f"the name of {path} is no text (UTF-8), so it cannot be opened; rename it."
+                f"the name of {folder / name} is no text (UTF-8), so it cannot be opened; rename it."
             ) from None
-    return found
 
 
 def resolve_columns(
-    shards: Sequence[Path], mapping: Path | None, prefix: str
+    shards: Sequence[File], mapping: Path | None, prefix: str
 ) -> tuple[ColumnNames, list[str]]:
     """Which column is what, by the mapping and the first shard that can be read; notes on what was guessed."""
     told, columns, first = read_mapping(mapping), list[str](), shards[0]
@@ -111,7 +125,7 @@ def resolve_columns(
             continue
     if not columns:
         raise RciError(f"none of the {len(shards)} files in {first.parent} can be read as Parquet.")
-    names, notes = resolve(told, columns, first)
+    names, notes = resolve(told, columns, str(first))
     if not names.stop:
         raise RciError(
             f"{first}: no column says where episodes were stopped; say which it is in a mapping, as in stop = "
@@ -121,7 +135,7 @@ def resolve_columns(
     return names, notes
 
 
-def check_new(shard: Path, columns: Sequence[str], names: ColumnNames, prefix: str) -> None:
+def check_new(shard: File, columns: Sequence[str], names: ColumnNames, prefix: str) -> None:
     """Refuse a shard that has a column of the name of a new one."""
     for name in new_columns(names, prefix):
         if name in columns:
@@ -161,7 +175,7 @@ def episode_names(shard: Path, names: ColumnNames) -> Iterator[str]:
         yield name
 
 
-def check_apart(surveys: Mapping[Path, Survey], names: ColumnNames) -> None:
+def check_apart(surveys: Mapping[File, Survey], names: ColumnNames) -> None:
     """Refuse an episode that is in two shards."""
     if not names.episode or names.episodes_per_file or len(surveys) < 2:
         return
@@ -172,26 +186,31 @@ def check_apart(surveys: Mapping[Path, Survey], names: ColumnNames) -> None:
     for place in np.flatnonzero(ids[order][1:] == ids[order][:-1]):
         one, other = (shards[owner[order[place + i]]] for i in (0, 1))
         # 64 bits may agree by chance; then the names do not.
-        for name in sorted(set(episode_names(one, names)) & set(episode_names(other, names)))[:1]:
+        for name in sorted(_names_of(one, names) & _names_of(other, names))[:1]:
             raise RciError(
                 f"episode {name!r} is in {one} and in {other}; an episode must be in one shard as a whole. If they are "
                 "different ones, say episodes_per_file = true in the mapping."
             )
 
 
-def draw(surveys: Mapping[Path, Survey], count: int, seed: int) -> dict[Path, Array]:
+def _names_of(shard: File, names: ColumnNames) -> set[str]:
+    with reading(shard) as path:
+        return set(episode_names(path, names))
+
+
+def draw(surveys: Mapping[File, Survey], count: int, seed: int) -> dict[File, Array]:
     """Numbers of `count` episodes of all shards, by shard; whatever the order and wherever they are, the same ones."""
 
-    def lots() -> Iterator[tuple[bytes, str, int, Path]]:
+    def lots() -> Iterator[tuple[bytes, str, int, File]]:
         for shard, known in surveys.items():
             for number, episode in enumerate(known.ids.tolist()):
                 lot = hashlib.blake2b(f"{seed}/{shard.name}/{episode}".encode(), digest_size=16)
                 yield lot.digest(), shard.name, number, shard
 
-    drawn = dict[Path, list[int]]()
+    drawn = dict[File, list[int]]()
     for _, _, number, shard in heapq.nsmallest(count, lots()):
         drawn.setdefault(shard, []).append(number)
-    return {shard: np.array(sorted(drawn[shard])) for shard in sorted(drawn)}
+    return {shard: np.array(sorted(drawn[shard])) for shard in sorted(drawn, key=lambda own: own.name)}
 
 
 def shard_key(content: str, models: str, names: ColumnNames, settings: Mapping[str, Any]) -> str:
@@ -199,10 +218,10 @@ def shard_key(content: str, models: str, names: ColumnNames, settings: Mapping[s
     return digest([FORMAT, content, models, asdict(names), dict(settings), made_by()])
 
 
-def kept_facts(path: Path, key: str) -> dict[str, Any] | None:
+def kept_facts(file: File, key: str) -> dict[str, Any] | None:
     """What an output shard tells of itself, if it is there and was made from what `key` stands for."""
     try:
-        metadata = parquet_metadata(path)
+        metadata = parquet_metadata(file)
         return json.loads(metadata[FACTS]) if metadata.get(KEY) == key.encode() else None
     except (RciError, KeyError, ValueError, RecursionError):
         return None
@@ -222,15 +241,6 @@ def made_by() -> str:
 def digest(value: Any) -> str:
     """sha256 of something plain."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def file_state(path: Path) -> tuple[int, int]:
-    """Size and time of change."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
-    return found.st_size, found.st_mtime_ns
 
 
 def file_digest(path: Path) -> str:

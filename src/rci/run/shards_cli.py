@@ -8,12 +8,14 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import Address, AsJson, EngineName, Out, Seed, Settings, Workers, print_json, print_text
+from rci.run.command import Address, AsJson, EngineName, Seed, Settings, Workers, print_json, print_text
 
 
 def redistribute_shards(
-    shards: Annotated[Path, typer.Argument(help="Folder of Parquet files, each of whole episodes.")],
-    out: Out,
+    shards: Annotated[
+        str, typer.Argument(help="Folder or address of Parquet files, each of whole episodes.")
+    ],
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder or address to write to.")],
     source: Annotated[
         Path | None,
         typer.Option("--from", metavar="COSTS", help="Use the models fitted for these step costs."),
@@ -42,7 +44,7 @@ def redistribute_shards(
 
     Example: rci redistribute-shards logs --fit-episodes 1000 --set loss=prefix --out runs/fleet
 
-    Example: rci redistribute-shards logs --from runs/demo/costs --engine ray --address auto --out runs/fleet
+    Example: rci redistribute-shards logs --from runs/demo/costs --engine ray --address auto --out s3://bucket/fleet
     """
     from rci.run.config import stage_flags
     from rci.run.engine import Engine

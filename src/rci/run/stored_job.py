@@ -88,7 +88,7 @@ class StoredWork:
         The folder is called by the work, so that a training whose worker was lost goes on from its checkpoint.
         """
         tidy_cache()
-        inputs = {name: self._bring(content) for name, content in self.inputs.items()}
+        inputs = {name: Kept(self.store, content).here() for name, content in self.inputs.items()}
         key = replace(self.job, inputs=inputs).provenance().key
         with _one_by_one(cache_folder() / UNFINISHED / key) as place:
             if self.store.holds(key):
@@ -98,16 +98,24 @@ class StoredWork:
             _keep(self.store, here.output, key)
             shutil.rmtree(place, ignore_errors=True)
 
-    def _bring(self, content: str) -> Path:
-        """An input, from the store unless this machine has it."""
-        with _one_by_one(cache_folder() / OBJECTS / content) as place:
-            if is_sound(place, content):
+
+@dataclass(frozen=True)
+class Kept:
+    """An artefact that a store keeps, by its hash there."""
+
+    store: ObjectStore
+    content: str
+
+    def here(self) -> Path:
+        """The artefact on this machine, verified; from the store unless it was brought before."""
+        with _one_by_one(cache_folder() / OBJECTS / self.content) as place:
+            if is_sound(place, self.content):
                 os.utime(place)  # it is of use
                 return place
             shutil.rmtree(place, ignore_errors=True)
-            if not self.store.get(content, place):
+            if not self.store.get(self.content, place):
                 raise RciError(
-                    f"the store {self.store.url} has lost an input, {content[:16]}; run the command again."
+                    f"the store {self.store.url} has lost an input, {self.content[:16]}; run the command again."
                 )
         return place
 
@@ -137,6 +145,11 @@ def _one_by_one(place: Path, more: int = 0) -> Iterator[Path]:
     with open(place.with_name(f"{place.name}.lock"), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | more)
         yield place
+
+
+def keep(target: ObjectStore, folder: Path) -> Kept:
+    """Put an artefact into a store, for workers that share no folder with this machine."""
+    return Kept(target, target.put(folder))
 
 
 def _trail(trail: Path | None) -> Path | None:

@@ -76,7 +76,9 @@ def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, An
     return checked
 
 
-def resolve(mapping: Mapping[str, Any], columns: Sequence[str], path: Path) -> tuple[ColumnNames, list[str]]:
+def resolve(
+    mapping: Mapping[str, Any], columns: Sequence[str], path: Path | str
+) -> tuple[ColumnNames, list[str]]:
     """What the mapping says, completed by guesses, which are told as notes. An empty name forbids to guess."""
     told = dict(mapping)
     guessed = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,14 @@ from rci.data.formats.imported import CHUNK_BYTES, first_line, optional
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 
 
-def parquet_columns(path: Path) -> list[str]:
+class Elsewhere(Protocol):
+    """A file that is not on this machine, of which only a part is read."""
+
+    def open_bytes(self) -> Any:
+        """A file object."""
+
+
+def parquet_columns(path: Path | Elsewhere) -> list[str]:
     """Names of columns; a part of a struct is obs.x."""
     with _open(path) as file, _reading(path):
         return list(file.schema_arrow.empty_table().flatten().column_names)
@@ -35,7 +42,7 @@ def parquet_schema(path: Path) -> Any:
         return file.schema_arrow
 
 
-def parquet_metadata(path: Path) -> dict[bytes, bytes]:
+def parquet_metadata(path: Path | Elsewhere) -> dict[bytes, bytes]:
     """What a file tells of itself, by key."""
     with _open(path) as file, _reading(path):
         return dict(file.metadata.metadata or {})
@@ -153,16 +160,17 @@ def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any, first
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[Any]:
+def _open(path: Path | Elsewhere) -> Iterator[Any]:
     parquet = optional("pyarrow.parquet", "pyarrow")
-    with _reading(path):
-        file = parquet.ParquetFile(path, buffer_size=BUFFER, pre_buffer=False)
-    with file:
-        yield file
+    with ExitStack() as stack:
+        with _reading(path):
+            source = path if isinstance(path, Path) else stack.enter_context(path.open_bytes())
+            file = parquet.ParquetFile(source, buffer_size=BUFFER, pre_buffer=False)
+        yield stack.enter_context(file)
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path | Elsewhere) -> Iterator[None]:
     """What the library says of damaged data becomes one sentence that names the file."""
     arrow = optional("pyarrow", "pyarrow")
     try:
