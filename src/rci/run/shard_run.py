@@ -107,6 +107,12 @@ def redistribute_shards(
         }
         failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
         surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
+        if not failures:  # what came after a look, nobody has told yet
+            failures += [
+                f"{shard} was changed while the run went on; start it again."
+                for shard in shards
+                if shard not in surveys
+            ]
         if failures and (isinstance(models, Fit) or not surveys):
             cure = "\nModels are fitted to episodes of all shards: repair these, or take them away."
             raise RciError("\n".join(failures) + (cure if surveys else ""))
