@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
-from rci.data.errors import RciError
+from rci.data.errors import RciError, printable
 from rci.data.formats.mapping import ColumnNames
 from rci.data.store import Provenance
 from rci.run.dispatch import appears
@@ -105,7 +105,7 @@ def redistribute_shards(
             shard: SurveyWork(shard.absolute(), places["surveys"].resolve() / f"{shard.name}.json", names)
             for shard in shards
         }
-        failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
+        failures += run([ShardTask(printable(f"look/{s.name}"), work) for s, work in looks.items()])
         surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
         if not failures:  # what came after a look, nobody has told yet
             failures += [
@@ -136,7 +136,7 @@ def redistribute_shards(
             for shard, found in surveys.items()
         }
         unchanged = sum(work.done() is not None for work in works.values())
-        failures += run([ShardTask(s.name, work) for s, work in works.items()])
+        failures += run([ShardTask(printable(s.name), work) for s, work in works.items()])
         clear_leftovers(places.values())
         if failures:
             raise RciError("\n".join(failures))
