@@ -336,6 +336,16 @@ def test_an_ensemble_in_processes_is_that_of_one_process(logged):
     assert hashes == alone.stdout.split(), alone.stderr
 
 
+def test_what_fails_in_a_worker_is_one_sentence_and_a_log(logged, tmp_path):
+    write(tmp_path / "others", collect("point", 10, seed=5)[0])
+    flags = ("--set", "members=2", "--workers", 1, "--out", tmp_path / "costs")
+    result = rci("redistribute", tmp_path / "others", "labels", *flags, cwd=logged)
+    assert result.returncode == 2
+    assert "member-0: these labels belong to another dataset" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "Traceback" in (tmp_path / "costs-failed" / "member-0.log").read_text()
+
+
 def test_pessimism_needs_members_that_disagree(point_episodes, point_labels):
     costs = redistribute(point_episodes, point_labels, epochs=1, hidden=4)
     with pytest.raises(RciError, match="pessimism needs models that disagree"):

@@ -88,6 +88,8 @@ def test_failures_are_told_at_the_end_with_their_logs_and_the_rest_is_done(tmp_p
     run_tasks([Chore("buggy", tmp_path), *chores[2:]], LOCAL, silent, tmp_path / "failed")
     assert (tmp_path / "long-after").exists()
     assert not (tmp_path / "failed" / "buggy.log").exists()
+    run_tasks([Chore("mistaken", tmp_path)], LOCAL, silent, tmp_path / "failed")
+    assert not (tmp_path / "failed").exists()
 
 
 def test_a_task_that_kills_its_worker_is_given_up_and_its_last_words_are_kept(tmp_path):

@@ -336,6 +336,20 @@ def test_shards_may_be_links_to_files_of_other_names(fleet, outputs, tmp_path):
     assert written.read_bytes() == (outputs / "a.parquet").read_bytes()
 
 
+def test_a_name_cannot_talk_to_the_terminal(fleet, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a\x1b[31m.parquet").symlink_to(fleet / "logs" / "a.parquet")
+    told = set()
+    redistribute_shards(
+        tmp_path / "logs",
+        tmp_path / "out",
+        fleet / "costs",
+        engine=Engine(workers=1),
+        report=lambda task, share, seconds: told.add(task.name),
+    )
+    assert told == {"look/a\\x1b[31m.parquet", "a\\x1b[31m.parquet"}
+
+
 def test_a_name_that_is_no_text_is_told(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.parquet")).touch()
     with pytest.raises(RciError, match=r"caf\\udce9\.parquet is no text"):

@@ -6,6 +6,7 @@ already, what is tried again because its worker was lost, what cannot be done be
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -233,8 +234,10 @@ def keep_failure(name: str, error: str, log: str, logs: Path | None) -> str:
 
 def forget_failure(name: str, logs: Path | None) -> None:
     """A task is done now: what was said of it in an earlier run is of no use."""
-    if logs is not None:
+    if logs is not None and logs.is_dir():
         _log_of(name, logs).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # there are others
+            logs.rmdir()
 
 
 def _log_of(name: str, logs: Path) -> Path:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import socket
+import sys
 import tempfile
+import threading
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -18,9 +21,7 @@ from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder
 from rci.run.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
-SETTINGS = bytes(
-    [0, 0, 0, 4, 0, 0, 0, 0, 0]
-)  # an empty frame of settings, with which HTTP/2 begins on both sides
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # the empty frame with which HTTP/2 begins on both sides
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS  # as gRPC, which Ray speaks, begins a conversation
 BEGIN = "local"  # what Ray calls the address of a cluster that is yet to be begun
 LONGEST_ROOT = 16  # letters: Ray puts sockets far below it, and a socket's path may have about 100
@@ -37,7 +38,13 @@ class Cluster:
         quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
         if address == BEGIN:
             self._begin(engine, quiet)
-            return
+        else:
+            self._join(address, quiet)
+        if threading.current_thread() is threading.main_thread():
+            # Ray's own handler prints where it was hit, and the run would not close its cluster.
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+    def _join(self, address: str, quiet: dict[str, Any]) -> None:
         try:
             with _unheard():
                 self.ray.init(address=address, **quiet)

@@ -49,12 +49,13 @@ def show(path: Path, as_json: bool, verify: bool = False) -> None:
 
 
 def run_in_workers(jobs: list[Job], engine: Engine, as_json: bool) -> None:
-    """Run jobs where the engine says."""
+    """Run jobs where the engine says; what was said of those that failed is kept in OUT-failed."""
     from rci.data.store import check_place
     from rci.run.dispatch import run_jobs
     from rci.run.progress import show_progress
 
-    check_place(jobs[-1].output)  # before anything is fitted for nothing
+    output = jobs[-1].output
+    check_place(output)  # before anything is fitted for nothing
     with show_progress() as report:
-        run_jobs(jobs, engine, report)
-    show(jobs[-1].output, as_json)
+        run_jobs(jobs, engine, report, output.with_name(f"{output.name}-failed"))
+    show(output, as_json)

@@ -13,7 +13,7 @@ import numpy as np
 
 from rci.data import store
 from rci.data.cache import cache_folder
-from rci.data.errors import RciError
+from rci.data.errors import RciError, printable
 from rci.data.formats.mapping import ColumnNames
 from rci.data.record import Array
 from rci.data.store import Provenance
@@ -116,8 +116,14 @@ def redistribute_shards(
             shard: SurveyWork(shard.absolute(), below(places["surveys"], f"{shard.name}.json"), names)
             for shard in shards
         }
-        failures += run([ShardTask(f"look/{s.name}", work) for s, work in looks.items()])
+        failures += run([ShardTask(printable(f"look/{s.name}"), work) for s, work in looks.items()])
         surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
+        if not failures:  # what came after a look, nobody has told yet
+            failures += [
+                f"{shard} was changed while the run went on; start it again."
+                for shard in shards
+                if shard not in surveys
+            ]
         if failures and (isinstance(models, Fit) or not surveys):
             cure = "\nModels are fitted to episodes of all shards: repair these, or take them away."
             raise RciError("\n".join(failures) + (cure if surveys else ""))
@@ -142,7 +148,7 @@ def redistribute_shards(
             for shard, found in surveys.items()
         }
         unchanged = sum(work.done() is not None for work in works.values())
-        failures += run([ShardTask(s.name, work) for s, work in works.items()])
+        failures += run([ShardTask(printable(s.name), work) for s, work in works.items()])
         clear_leftovers(here)
         if failures:
             raise RciError("\n".join(failures))
