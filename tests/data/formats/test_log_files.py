@@ -220,6 +220,16 @@ def test_next_observations(tmp_path):
         rci.read_logs(write(tmp_path / "log.csv", text.replace("1,2,", "1,3,")))
 
 
+@pytest.mark.parametrize("columns", [["y"], ["y", "y2"]])
+def test_next_observations_of_another_length(tmp_path, columns):
+    header = ",".join(["episode", "x1", "x2", "x3", *columns, "action", "reward"])
+    path = write(tmp_path / "a.csv", f"{header}\n0,1,1,1,{'1,' * len(columns)}1,1\n")
+    with pytest.raises(
+        RciError, match=rf"line 2: .* must be 3 numbers, as the observation, got {len(columns)}"
+    ):
+        rci.import_logs(path, {"obs": ["x1", "x2", "x3"], "next_obs": columns})
+
+
 def test_choices_become_one_hot(tmp_path):
     path = write(tmp_path / "log.csv", "obs,action,reward\n1,0,0\n2,2,0\n3,,\n")
     assert rci.read_logs(path, {"choices": 3}).action.tolist() == [[1, 0, 0], [0, 0, 1]]

@@ -131,7 +131,10 @@ class LogReader:
             if array is None:
                 continue
             blank = role != "obs" and rows.bare.all()
-            known = tuple(self.shapes.get(role, array.shape[1:]))
+            twin, like = (
+                ("obs", "as the observation") if role == "next_obs" else (role, "as in the rows before")
+            )
+            known = tuple(self.shapes.get(twin, array.shape[1:]))
             if not blank:
                 self.shapes[role] = list(known)
             if array.shape[1:] == known:
@@ -139,8 +142,8 @@ class LogReader:
             if not blank:
                 columns = ", ".join(map(repr, getattr(self.names, role)))
                 raise RciError(
-                    f"{place(path, rows.line[0])}: {columns} must be {math.prod(known)} numbers, as in the rows "
-                    f"before, got {math.prod(array.shape[1:])}."
+                    f"{place(path, rows.line[0])}: {columns} must be {math.prod(known)} numbers, {like}, got "
+                    f"{math.prod(array.shape[1:])}."
                 )
             rows = replace(rows, **{role: np.zeros((len(array), *known), array.dtype)})
         return rows
