@@ -109,6 +109,8 @@ def test_mistakes_are_told_of_the_address(fleet, tmp_path):
         redistribute_shards(LOGS, f"{LOGS}/", fleet / "costs")
     with pytest.raises(RciError, match=r"'nowhere://logs' is no address"):
         redistribute_shards("nowhere://logs", tmp_path, fleet / "costs")
+    with pytest.raises(RciError, match="an address must not have a password in it"):
+        redistribute_shards("ftp://me:secret@there/logs", tmp_path, fleet / "costs")
     write_small(RemoteFile("s3://rci-tests/odd/a.parquet"), (fleet / "logs" / "a.parquet").read_bytes())
     write_small(RemoteFile("s3://rci-tests/odd/z.parquet"), b"no Parquet at all")
     with pytest.raises(RciError) as failed:

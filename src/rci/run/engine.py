@@ -67,11 +67,8 @@ class Engine:
             raise unknown_name("engine", self.kind, ENGINES)
         if self.address is not None and self.kind != "ray":
             raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
-        if self.store is not None and urlsplit(self.store).password is not None:
-            raise RciError(
-                "the address of a store must not have a password in it: addresses are kept with results. Give it as "
-                "the storage library wants it, in the environment or in its own configuration."
-            )
+        if self.store is not None:
+            refuse_password(self.store)
         if self.store == "":
             raise RciError("--store is empty; name a folder or an address.")
         if self.workers is not None and self.workers < 1:
@@ -79,6 +76,15 @@ class Engine:
 
 
 LOCAL = Engine()
+
+
+def refuse_password(url: str) -> None:
+    """Refuse an address that should not be seen."""
+    if urlsplit(url).password is not None:
+        raise RciError(
+            "an address must not have a password in it: addresses are kept with results. Give it as the storage "
+            "library wants it, in the environment or in its own configuration."
+        )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
+from rci.run.engine import refuse_password
 
 MANIFEST = "manifest.json"
 TEMPORARY = "tmp"  # what is being written, in a store that is a folder
@@ -198,6 +199,7 @@ def is_sound(folder: Path, content: str) -> bool:
 @cache
 def open_address(url: str) -> tuple[Any, str]:
     """The file system behind an address, and the folder in it."""
+    refuse_password(url)
     try:
         import fsspec
     except ImportError:
