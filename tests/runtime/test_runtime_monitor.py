@@ -158,3 +158,20 @@ def test_what_cannot_watch_is_refused(episodes, labels, tmp_path):
         runtime.load_monitor(tmp_path / "labels")
     with pytest.raises(RciError, match="unknown monitor 'ruder'. Did you mean 'rudder'"):
         runtime.risk_of("ruder", [])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: weight[:-1], "settings and arrays do not fit together"),
+        (lambda weight: np.full_like(weight, np.nan), "risk is not finite"),
+    ],
+)
+def test_weights_that_do_not_fit_are_found_when_they_are_loaded(change, message, labels, tmp_path):
+    record = runtime.monitor_record(random_costs("rudder", labels, (3, 2)), 0.5)
+    arrays = dict(record.model.arrays)
+    name = next(name for name in arrays if name.endswith("cell.input_weight"))
+    arrays[name] = change(np.asarray(arrays[name]))
+    rci.save(type(record)(record.model._replace(arrays=arrays), record.info), tmp_path / "monitor")
+    with pytest.raises(RciError, match=message):
+        runtime.load_monitor(tmp_path / "monitor")

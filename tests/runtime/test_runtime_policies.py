@@ -144,3 +144,20 @@ def test_no_observation_is_no_action(method):
 def test_observations_that_are_none(obs, message):
     with pytest.raises(RciError, match=message):
         runtime.act_with(random_policy("bc")).act(obs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: weight[:-1], "settings and arrays do not fit together"),
+        (lambda weight: np.full_like(weight, np.nan), "actions are not finite"),
+    ],
+)
+def test_weights_that_do_not_fit_are_found_when_they_are_loaded(change, message, tmp_path):
+    policy = random_policy("bc")
+    arrays = dict(policy.model.arrays)
+    name = next(name for name in arrays if name.startswith("network.") and arrays[name].ndim == 2)
+    arrays[name] = change(np.asarray(arrays[name]))
+    Policy(policy.model._replace(arrays=arrays), policy.info).save(tmp_path / "policy")
+    with pytest.raises(RciError, match=message):
+        runtime.load(tmp_path / "policy")

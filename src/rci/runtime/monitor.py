@@ -137,7 +137,13 @@ def load_monitor(folder: str | Path, level: float | None = None, verify: bool = 
         raise RciError(f"{folder} holds {record.kind!r}; a monitor is read from 'monitor' or 'costs'.")
     with fitting(str(folder)):
         known = record.info["level"] if level is None else level
-        return Monitor(record.model, known, tuple(record.info.get("channels", ())))
+        monitor = Monitor(record.model, known, tuple(record.info.get("channels", ())))
+        sizes = (int(record.model.config[f"{name}_size"]) for name in ("obs", "action"))
+        obs, action = (np.zeros(size, np.float32) for size in sizes)
+        if not math.isfinite(monitor.step(obs, action, obs)):  # before somebody relies on it
+            raise RciError(f"{folder} holds a monitor whose risk is not finite; fit it again.")
+        monitor.reset()
+    return monitor
 
 
 def monitor_record(costs: StepCosts, level: float | None, **info: Any) -> SavedMonitor:

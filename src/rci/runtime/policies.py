@@ -30,7 +30,11 @@ def load(folder: str | Path, verify: bool = True) -> Policy:
     """A trained policy from its artefact folder. It acts as `rci.load(folder)` does, without JAX."""
     policy = read(folder, Policy.kind, verify)
     with fitting(str(folder)):
-        return act_with(policy)
+        acting = act_with(policy)
+        action = acting.act(policy.model.arrays["behaviour.scaling.obs.mean"])  # before somebody relies on it
+        if not np.isfinite(action).all():
+            raise RciError(f"{folder} holds a policy whose actions are not finite; train it again.")
+    return acting
 
 
 def act_with(policy: Policy) -> Policy:
