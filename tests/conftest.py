@@ -95,7 +95,7 @@ def sparse_costs(labels: Labels) -> StepCosts:
     return StepCosts(cost, kept, labels.cost, True, "sparse", labels.hash, channels=labels.channels)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def object_server():
     """An S3 server of our own; s3:// means it as long as the fixture lasts, in programs that are started too."""
     program = Path(__file__).parent / "run" / "object_server.py"
