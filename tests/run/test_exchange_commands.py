@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import rci
 from rci.data.errors import RciError
+from rci.data.store import Provenance, write
 from rci.run.cli import app
 from rci.run.exchange import export_data, export_policy, import_to, write_monitor
 
@@ -105,6 +106,14 @@ def test_a_monitor_and_how_early_it_is(stages, tmp_path):
     assert monitor.step(others[0].obs[0], others[0].action[0]) == pytest.approx(expected, abs=1e-5)
     assert found["false_alarm_rate"] == 0.2
     assert str(tmp_path / "monitor") in text
+
+
+def test_episodes_with_other_labels_are_still_learned_by_heart(stages, tmp_path, point_episodes):
+    made = Provenance(parents={"episodes": point_episodes.hash})
+    write(tmp_path / "costs", rci.load(stages / "costs"), made)
+    rci.save(rci.label(point_episodes, {0: 1}), tmp_path / "others")
+    with pytest.raises(RciError, match="that the step costs were inferred from"):
+        write_monitor(tmp_path / "costs", stages / "episodes", tmp_path / "others", tmp_path / "monitor", 0.2)
 
 
 def test_a_monitor_without_stops_to_be_early_for(stages, tmp_path):

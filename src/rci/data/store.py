@@ -324,7 +324,7 @@ def alive(process: int) -> bool:
     """Whether there is a process of this number on this machine."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # the latter: there are no processes of such numbers
         return False
     except PermissionError:
         return True

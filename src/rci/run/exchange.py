@@ -107,7 +107,7 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
     from rci.reporting.detection_figures import detection_picture
-    from rci.run.monitor import fit_monitor, judge_monitor
+    from rci.run.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
     from rci.tasks import TASKS
 
     check_place(out, "monitor")
@@ -117,6 +117,9 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
             f"{folder} is a file, but a folder of this name goes with {out}; choose another place."
         )
     parts = read(costs, "costs"), read(episodes, "episodes"), read(labels, "labels")
+    # The same episodes with other labels: the manifest knows of them, the step costs know only their labels.
+    if read_manifest(costs)["provenance"].get("parents", {}).get("episodes") == parts[1].hash:
+        raise RciError(LEARNED_BY_HEART)
     saved = fit_monitor(*parts, false_alarm_rate=false_alarms)
     safe, stopped = int((~parts[2].stopped).sum()), int(parts[2].stopped.sum())
     # Levels are chosen on one half of the safe episodes; the rest is watched.

@@ -15,6 +15,10 @@ from rci.redistribution import score
 from rci.runtime import monitor_record, risk_of
 
 Row = dict[str, Any]
+LEARNED_BY_HEART = (
+    "these are the episodes that the step costs were inferred from: the risk of episodes that a model has learned by "
+    "heart promises nothing. Give others, recorded and labelled in the same way."
+)
 
 
 def fit_monitor(
@@ -69,9 +73,6 @@ def held_out_risk(costs: StepCosts, episodes: Episodes, labels: Labels) -> list[
     expect(StepCosts, costs=costs)
     labels.check_parent(episodes)
     if labels.hash == costs.labels_hash:
-        raise RciError(
-            "these are the episodes that the step costs were inferred from: the risk of episodes that a model has "
-            "learned by heart promises nothing. Give others, recorded and labelled in the same way."
-        )
+        raise RciError(LEARNED_BY_HEART)
     risk = risk_of(costs.method, score(costs, episodes))
     return [own[:kept] for own, kept in zip(risk, labels.kept_lengths)]
