@@ -4,6 +4,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -144,6 +145,31 @@ def test_the_small_commands_are_what_they_should_be(tmp_path):
     assert (config.learn["method"], tuple(config.compare.methods)) == ("bc", ("sparse", "uniform"))
     facts, _ = plan_sweep(small_command("sweep", tmp_path)[1], tmp_path / "out")
     assert (len(facts["points"]), facts["policies"]) == (4, 8)
+
+
+def test_a_polite_end_leaves_nothing_behind(tmp_path):
+    """SIGTERM, as a scheduler sends it."""
+    temporary, out = tmp_path / "tmp", tmp_path / "out"
+    temporary.mkdir()
+    words = ["run", "point", "--set", "collect.episodes=100000", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from rci.run.cli import main; main()", *words],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    while not list(temporary.glob("rci-work-*/core-*.txt")):  # a worker is at work
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.terminate()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert said.endswith(
+        "rci: stopped; finished artefacts are kept, and the same command continues from them.\n"
+    )
+    assert "Traceback" not in said
+    assert list(temporary.iterdir()) == []
+    assert not list(out.rglob(".*"))
 
 
 def test_folders_of_killed_pools_are_removed(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -34,7 +35,7 @@ from rci.run.running import run_here, show
 from rci.run.shards_cli import redistribute_shards
 from rci.run.sweep_cli import sweep
 
-INTERRUPTED = 130
+ENDED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM))  # exit codes
 
 app = typer.Typer(
     add_completion=False,
@@ -392,11 +393,14 @@ def inspect(
 
 
 def main() -> None:
-    """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C."""
+    """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM."""
+    signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )  # what was begun is cleared away
     try:
         run_command(app, "rci")
     except SystemExit as end:
-        if end.code == INTERRUPTED:
+        if end.code in ENDED:
             typer.echo(
                 "rci: stopped; finished artefacts are kept, and the same command continues from them.",
                 err=True,

@@ -106,24 +106,26 @@ class _Worker:
 
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Hold back SIGINT for a moment.
+    """Hold back Ctrl-C and the like for a moment.
 
-    It is blocked, which a process that is started inherits, and it is only noted here: another thread may receive it
-    meanwhile, such as the one that draws progress bars, and then Python would raise in the main thread all the same.
+    They are only noted. SIGINT, which a terminal sends to all processes, is blocked as well, which a process that is
+    started inherits. To block it here would not be enough: another thread may receive it, such as the one that draws
+    progress bars, and Python would raise in the main thread all the same.
     """
     resource_tracker.ensure_running()  # its start, which comes with the first process, lets signals through again
     came: list[int] = []
     main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number)) if main else None
+    held = (signal.SIGINT, signal.SIGTERM) if main else ()
+    handlers = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in held}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if main:
-            signal.signal(signal.SIGINT, handler or signal.SIG_DFL)
+        for number, handler in handlers.items():
+            signal.signal(number, handler or signal.SIG_DFL)
         if came:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(came[0])
 
 
 def _serve(core: int, connection: Connection, printed: Path) -> None:
