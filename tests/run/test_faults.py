@@ -382,7 +382,7 @@ def test_what_killed_writers_left_in_a_store_is_removed_after_a_day(tmp_path, sh
         path.touch()
     long_ago = time.time() - LONGEST_WRITE - 60
     os.utime(stale, (long_ago, long_ago))
-    shared.tidy()
+    shared._tidy()
     assert list(folder.iterdir()) == [fresh]
 
 

@@ -114,6 +114,17 @@ def test_names_are_hashes_and_nothing_else(tmp_path, artefact):
 def test_a_store_that_cannot_be_written_to(url, said, artefact, object_server):
     with pytest.raises(RciError, match=said):
         ObjectStore(url).put(artefact)
+    with pytest.raises(RciError, match=said):  # before anything is done for it
+        run_jobs([], Engine(store=url), lambda *_: None)
+
+
+def test_a_store_has_a_sign(shared):
+    shared.prepare()
+    shared.prepare()
+    assert json.loads(shared._read("store.json")) == {"store": "rci", "version": 1}
+    shared._write("store.json", b"{}")
+    with pytest.raises(RciError, match=r"is a store of another version, or none"):
+        shared.prepare()
 
 
 def jobs(out: Path) -> list[Job]:

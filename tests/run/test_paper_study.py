@@ -1,6 +1,7 @@
 """The study of the paper: what it asks for, what identifies a policy, and that it goes on from numbers alone."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -251,6 +252,7 @@ def test_what_is_left_is_guessed_from_what_was_done() -> None:
     assert clock.told() == (2, 5, 90.0)
     clock.done(own[0], 10.0)
     assert clock.told() == (3, 5, 10.0)
+    assert _Clock(5, own, workers=0).told() == (2, 5, math.inf)
 
 
 def test_durations_are_told_in_units_that_matter() -> None:

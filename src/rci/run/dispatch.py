@@ -36,7 +36,7 @@ def run_jobs(jobs: Sequence[Job], engine: Engine, report: Report, logs: Path | N
         from rci.run.stored_job import StoredJob
 
         store = ObjectStore(engine.store).absolute()
-        store.tidy()
+        store.prepare()
         tasks = [StoredJob(job, store) for job in jobs]
     elif engine.kind == "ray":
         tasks = [_shared(job) for job in jobs]

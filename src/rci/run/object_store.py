@@ -26,6 +26,7 @@ from rci.data.errors import RciError
 from rci.run.engine import refuse_password
 
 MANIFEST = "manifest.json"
+SIGN, SIGNED = "store.json", b'{"store": "rci", "version": 1}\n'
 TEMPORARY = "tmp"  # what is being written, in a store that is a folder
 LONGEST_WRITE = 24 * 3600.0  # seconds: an older temporary file is of a writer that was killed
 DIGEST = re.compile(r"[0-9a-f]{64}")  # hashes become names in the store: nothing else may
@@ -72,7 +73,18 @@ class ObjectStore:
             return False
         return True
 
-    def tidy(self) -> None:
+    def prepare(self) -> None:
+        """Find out whether it can be used before any work is done for it, and tidy up."""
+        found = self._read(SIGN)
+        if found is None:
+            self._write(SIGN, SIGNED)
+        elif found != SIGNED:
+            raise RciError(
+                f"{self.url} is a store of another version, or none: its {SIGN} says something else."
+            )
+        self._tidy()
+
+    def _tidy(self) -> None:
         """Clear away what killed writers left in a folder. Their machines are not known, so only their age tells."""
         system, root = open_address(self.url)
         if not _is_folder(system):

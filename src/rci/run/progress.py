@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from rci.data.errors import printable
 from rci.run.engine import Report, Task
 
 Item = TypeVar("Item")
@@ -33,7 +35,7 @@ def show_progress() -> Iterator[Report]:
 
         def report(task: Task, share: float, seconds: float | None) -> None:
             if task.name not in bars and share < 1.0:
-                bars[task.name] = progress.add_task(task.name, total=1.0)
+                bars[task.name] = progress.add_task(printable(task.name), total=1.0)
             if share < 1.0:
                 progress.update(bars[task.name], completed=share)
             else:
@@ -51,7 +53,8 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
     with show_progress() as report:
 
         def tell(done: int, total: int, seconds_left: float) -> None:
-            left = f", about {duration(seconds_left)} left" if done < total else ""
+            known = done < total and math.isfinite(seconds_left)
+            left = f", about {duration(seconds_left)} left" if known else ""
             console.print(f"{done} of {total} policies{left}", highlight=False, markup=False, soft_wrap=True)
 
         yield report, tell
@@ -100,6 +103,6 @@ def _print_lines(console: Console) -> Report:
     def report(task: Task, share: float, seconds: float | None) -> None:
         if share == 1.0:
             done = "unchanged" if seconds is None else f"{seconds:.1f} s"
-            console.print(f"{task.name}  {done}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{printable(task.name)}  {done}", highlight=False, markup=False, soft_wrap=True)
 
     return report

@@ -17,7 +17,7 @@ from foreign_files import flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats import flat, parquet_tables, text_tables, unfinished
+from rci.data.formats import flat, parquet_tables, stream, text_tables, unfinished
 from rci.data.formats.growing import GrowingArray
 from rci.data.types import Episodes
 
@@ -220,6 +220,29 @@ def test_wrong_data_leave_nothing_even_after_an_interruption(tmp_path, small_pie
     with pytest.raises(RciError, match="rewards, row 12 is not finite"):
         rci.convert_dataset(path, tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["a.hdf5"]
+
+
+def test_a_disk_that_was_away_for_a_moment_costs_nothing(tmp_path, small_pieces, monkeypatch):
+    path, _ = make("dsrl", tmp_path)
+    rci.convert_dataset(path, tmp_path / "whole")
+
+    def away(*arguments):
+        pieces = stream_checked(*arguments)
+        yield next(pieces)
+        try:
+            raise OSError(errno.EIO, "Input/output error")
+        except OSError as error:
+            raise RciError(f"{path} is damaged or no HDF5 file: {error}.") from None
+
+    stream_checked = stream.checked
+    with monkeypatch.context() as patch:
+        patch.setattr(stream, "checked", away)
+        with pytest.raises(RciError, match="Input/output error"):
+            rci.convert_dataset(path, tmp_path / "out")
+    told = []
+    rci.convert_dataset(path, tmp_path / "out", continuing=told.append)
+    assert len(told) == 1
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_the_same_episode_twice_is_seen_across_an_interruption(tmp_path, small_pieces):

@@ -6,6 +6,7 @@ of one piece. Data that are wrong leave nothing behind; an import that was inter
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, sync_folder, write_manifest
 
+PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM)
 Continuing = Callable[[int], None]  # told how many steps an earlier import has written
 
 
@@ -125,9 +127,16 @@ def _right_pieces(work: Unfinished, source: Source) -> Iterator[Piece]:
     """The pieces, checked. If the data are wrong nothing is kept, as the same data would be wrong again."""
     try:
         yield from checked(source, work.first, work.rows("lengths"))
-    except RciError:
-        work.discard()
+    except RciError as error:
+        if not _may_pass(error):
+            work.discard()
         raise
+
+
+def _may_pass(error: RciError) -> bool:
+    """Whether it is the machine that failed, and not the data: a network disk that was away, too little memory."""
+    why = error.__cause__ or error.__context__
+    return isinstance(why, MemoryError) or (isinstance(why, OSError) and why.errno in PASSING)
 
 
 def _finish(work: Unfinished, source: Source, provenance: Provenance) -> str:

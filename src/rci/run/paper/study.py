@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +27,7 @@ from rci.run.paper.rows import numbers_of
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed
 from rci.run.rows import Row
 
-Tell = Callable[[int, int, float], None]  # policies done, policies in all, seconds left
+Tell = Callable[[int, int, float], None]  # policies done, policies in all, seconds left (inf = not known)
 FIRST_GUESS = 60.0  # seconds of a policy on one core, before the first one is done
 
 
@@ -64,7 +65,10 @@ def run_study(
         missing = sorted(
             (cell for cell in keys if not board.has(keys[cell])), key=lambda cell: (rank[cell], cell.seed)
         )
-        clock = _Clock(len(keys), missing, engine.workers or len(available_cores()))
+        # How many machines a cluster has is its own affair, and may change.
+        clock = _Clock(
+            len(keys), missing, engine.workers or (len(available_cores()) if engine.address is None else 0)
+        )
         tell(*clock.told())
         jobs = {job.name: job for job in plan(missing, scale, places, keys)}
         for job in plan_drawn(drawn, scale, places):
@@ -102,7 +106,7 @@ def _ranks(
 class _Clock:
     """How much is left, from what the policies so far have taken per update."""
 
-    def __init__(self, total: int, missing: Sequence[Cell], workers: int) -> None:
+    def __init__(self, total: int, missing: Sequence[Cell], workers: int) -> None:  # 0 = nobody knows
         self.total, self.missing, self.workers = total, dict.fromkeys(missing), workers
         self.spent = defaultdict[tuple[str, str], list[float]](list)
 
@@ -116,4 +120,4 @@ class _Clock:
         for cell in self.missing:
             rates = self.spent.get((cell.logs.task, cell.learner), everything)
             left += cell.updates * sum(rates) / len(rates) if rates else FIRST_GUESS
-        return self.total - len(self.missing), self.total, left / self.workers
+        return self.total - len(self.missing), self.total, left / self.workers if self.workers else math.inf
