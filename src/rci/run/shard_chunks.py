@@ -18,7 +18,7 @@ from rci.data.formats.imported import Source, checked
 from rci.data.formats.log_rows import LogReader
 from rci.data.formats.mapping import ColumnNames
 from rci.data.formats.rows import Rows, pieces_of_rows
-from rci.data.formats.tables import blocks_of, columns_of
+from rci.data.formats.tables import blocks_of, check_columns
 from rci.data.labels import Labels
 from rci.data.record import Array
 
@@ -138,7 +138,7 @@ def _whole_episodes(path: Path, names: ColumnNames) -> Iterator[Chunk]:
             ends.append(rows.last)
             yield rows
 
-    check_columns(path, names)
+    check_columns(path, names.used())
     parts: list[list[Array]] = [[], [], []]  # of episodes that are not complete yet
     rows = 0
     for piece in checked(Source(str(path), pieces_of_rows(noted(), [], {}), 0)):
@@ -159,17 +159,6 @@ def _whole_episodes(path: Path, names: ColumnNames) -> Iterator[Chunk]:
         obs, action, reward = (array[:size] for array, size in zip(flat, sizes))
         flags = piece.terminated, piece.truncated
         yield Chunk(obs, action, reward, piece.lengths, *flags, stop, severity, counts)
-
-
-def check_columns(path: Path, names: ColumnNames) -> None:
-    """Refuse a shard that lacks a column which the first one has."""
-    present = columns_of(path)
-    lacking = [name for name in names.used() if name not in present]
-    if lacking:
-        raise RciError(
-            f"{path} has no column {', '.join(map(repr, lacking))}; all shards must have the same columns. It has: "
-            f"{', '.join(present)}."
-        )
 
 
 def _stops(path: Path, stop_index: Array | None, severity: Array | None) -> tuple[Array, Array]:

@@ -29,12 +29,11 @@ from rci.data.formats.parquet_tables import (
     parquet_rows,
     parquet_schema,
 )
-from rci.data.formats.tables import blocks_of
+from rci.data.formats.tables import blocks_of, check_columns
 from rci.data.record import Array
 from rci.data.store import versions
 from rci.run.jobs import code_digest
 from rci.run.remote_file import File, below, file_state, is_address, names_in, read_small, reading
-from rci.run.shard_chunks import check_columns
 
 FORMAT = 1  # of output shards and surveys
 KEY, FACTS = b"rci.key", b"rci"  # in the metadata of an output shard
@@ -75,7 +74,7 @@ def survey(shard: File, names: ColumnNames) -> Survey:
     """Read a shard once, only its column of episodes, and hash its bytes."""
     size, time = file_state(shard)
     with reading(shard) as path:
-        check_columns(path, names)
+        check_columns(path, names.used())
         ids = np.array([_id(name) for name in episode_names(path, names)], np.uint64)
         rows, content = parquet_rows(path), file_digest(path)
     if file_state(shard) != (size, time):

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.episodes import Episodes
-from rci.data.errors import RciError
 from rci.data.formats.imported import Imported, Progress, Source, gather, silent
 from rci.data.formats.log_rows import LogReader
 from rci.data.formats.mapping import ColumnNames, read_mapping, resolve
 from rci.data.formats.rows import Rows, pieces_of_rows
-from rci.data.formats.tables import blocks_of, columns_of, count_rows, files_of
+from rci.data.formats.tables import blocks_of, check_columns, columns_of, count_rows, files_of
 
 LogMapping = Mapping[str, Any] | str | Path | None
 
@@ -81,13 +80,7 @@ def _rows(files: list[Path], names: ColumnNames, notes: list[str], state: dict[s
         if row:
             reader.remember(files[begin], blocks_of(files[begin], [names.episode]), row + 1)
     for number, file in enumerate(files[begin:], begin):
-        present = columns_of(file)
-        lacking = [name for name in names.used() if name not in present]
-        if lacking:
-            raise RciError(
-                f"{file} has no column {', '.join(map(repr, lacking))}, which {files[0]} has; all files must have "
-                f"the same columns. It has: {', '.join(present)}."
-            )
+        check_columns(file, names.used(), files[0])
         for rows, last in reader.rows(file, blocks_of(file, names.used(), row), row > 0):
             row += len(rows.reward)
             state.update(file=number + last, row=0 if last else row, shapes=dict(reader.shapes))

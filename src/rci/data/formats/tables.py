@@ -46,6 +46,17 @@ def columns_of(path: Path) -> list[str]:
     return COLUMNS[path.suffix.lower()](path)
 
 
+def check_columns(path: Path, names: Sequence[str], other: Path | str = "another one") -> None:
+    """Refuse a file that lacks a column which another file of its folder has."""
+    present = columns_of(path)
+    lacking = [name for name in names if name not in present]
+    if lacking:
+        raise RciError(
+            f"{path} has no column {', '.join(map(repr, lacking))}, which {other} has; all files must have the same "
+            f"columns. It has: {', '.join(present)}."
+        )
+
+
 def count_rows(path: Path) -> int:
     """About how many rows a file has."""
     if path.suffix.lower() == ".parquet":
