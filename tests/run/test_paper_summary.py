@@ -340,11 +340,17 @@ def test_a_fifth_is_met_missed_or_open():
 
 @pytest.mark.parametrize(
     ("own", "verdict"),
-    [((5.0, 6.0, 7.0), MET), ((9.9, 10.2, 10.5), MET), ((2.0, 2.1, 2.2), MISSED), ((5.0,), OPEN)],
+    [
+        ((5.0, 6.0, 7.0, 5.5, 6.5), MET),
+        ((5.0, 6.0, 7.0), OPEN),  # too few to take silence for an answer
+        ((9.9, 10.2, 10.5), MET),
+        ((2.0, 2.1, 2.2), MISSED),
+        ((5.0,), OPEN),
+    ],
 )
 def test_return_is_kept_if_it_is_not_significantly_lower(own, verdict):
     rows = [policy("rci", seed, 0.02, gain) for seed, gain in enumerate(own)]
-    rows += [policy("reward-only", seed, 0.5, gain) for seed, gain in enumerate([5.5, 7.0, 8.0])]
+    rows += [policy("reward-only", seed, 0.5, gain) for seed, gain in enumerate([5.5, 7.0, 8.0, 6.0, 7.5])]
     assert bar(rows, "highway: full return").verdict == verdict
 
 

@@ -30,6 +30,7 @@ COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
 FEWER = 5  # times: how many violations of a baseline there should be for one of ours
 SIGNIFICANT = 0.05
+ENOUGH = 5  # seeds from which on it counts that no difference was found: those of the main figures
 Measured = TypeVar("Measured", Outcome, Frontier)
 Claim = tuple[str, str]  # a verdict and the numbers behind it
 
@@ -143,12 +144,17 @@ def _return_kept(outcomes: dict[str, Outcome], test_of: Callable[[Outcome], Welc
         return OPEN, OPEN
     seeds = _seeds(own.seeds, outcomes[REWARD_ONLY].seeds)
     told = f"difference {number(test.difference)}, p = {number(test.p)}, {seeds}"
-    if min(len(own.seeds), len(outcomes[REWARD_ONLY].seeds)) < 2:
+    fewest = min(len(own.seeds), len(outcomes[REWARD_ONLY].seeds))
+    if fewest < 2:
         return OPEN, f"{told}: a test needs two seeds of each"
     if test.difference >= 0.0:
         return MET, told
     # Without any spread p is not defined; a difference is then a difference.
-    return MET if test.p is not None and test.p > SIGNIFICANT else MISSED, told
+    if test.p is None or test.p <= SIGNIFICANT:
+        return MISSED, told
+    if fewest < ENOUGH:
+        return OPEN, f"{told}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
+    return MET, told
 
 
 def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Claim:
