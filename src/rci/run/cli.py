@@ -33,6 +33,7 @@ from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
 from rci.run.running import run_here, show
 from rci.run.shards_cli import redistribute_shards
+from rci.run.signals import end_politely
 from rci.run.sweep_cli import sweep
 
 ENDED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM))  # exit codes
@@ -394,9 +395,7 @@ def inspect(
 
 def main() -> None:
     """Run the command line: exit code 2 and one sentence for a user's mistake, 130 after Ctrl-C, 143 after SIGTERM."""
-    signal.signal(
-        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
-    )  # what was begun is cleared away
+    end_politely()
     try:
         run_command(app, "rci")
     except SystemExit as end:

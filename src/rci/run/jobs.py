@@ -34,9 +34,7 @@ CODE = (
     "evaluation",
     "run/jobs.py",
 )
-READ_AT_ONCE = (
-    16  # inputs that a process keeps open: each has a file for every array, and a sweep thousands of them
-)
+READ_AT_ONCE = 16  # inputs that a process keeps open, with a file for every array: a sweep has thousands
 
 
 @dataclass(frozen=True)

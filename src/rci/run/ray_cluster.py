@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import signal
 import socket
-import sys
 import tempfile
 import threading
 from contextlib import AbstractContextManager
@@ -18,6 +16,7 @@ from rci.data.errors import RciError
 from rci.run.cores import available_cores
 from rci.run.engine import Engine
 from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder
+from rci.run.signals import end_politely
 from rci.run.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
@@ -42,7 +41,7 @@ class Cluster:
             self._join(address, quiet)
         if threading.current_thread() is threading.main_thread():
             # Ray's own handler prints where it was hit, and the run would not close its cluster.
-            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+            end_politely()
 
     def _join(self, address: str, quiet: dict[str, Any]) -> None:
         try:
