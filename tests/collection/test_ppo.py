@@ -13,17 +13,16 @@ from gymnasium.vector import AutoresetMode
 
 import rci
 from rci.collection import ppo
-from rci.collection.demonstrators import (
+from rci.collection.demonstrators import behaviours, train_demonstrators
+from rci.collection.ppo import Config, Moments, Networks
+from rci.collection.training import (
     Tally,
-    behaviours,
     check_actions,
     checkpoint_iterations,
     count_episodes,
     gather,
     no_episodes,
-    train_demonstrators,
 )
-from rci.collection.ppo import Config, Moments, Networks
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build

@@ -343,12 +343,17 @@ def shuffled_rows(rng: np.random.Generator, config: Config) -> Array:
     return np.concatenate(epochs).astype(np.int32).reshape(config.epochs * config.minibatches, -1)
 
 
-def blank_actor(config: Config, obs_size: int, action_size: int) -> Actor:
-    """The shapes of an actor, without its numbers."""
+def blank_start(config: Config, obs_size: int, action_size: int) -> tuple[Networks, Moments]:
+    """The shapes of networks and of the statistics of observations, without their numbers."""
 
-    def blank() -> Actor:
+    def blank() -> tuple[Networks, Moments]:
         networks = Networks(jax.random.key(0), obs_size, action_size, config)
-        scaling = Normaliser(jnp.zeros(obs_size), jnp.ones(obs_size))
-        return Actor(scaling, networks.actor, networks.log_deviation)
+        return networks, Moments(jnp.zeros(()), jnp.zeros(obs_size), jnp.ones(obs_size))
 
     return jax.eval_shape(blank)
+
+
+def blank_actor(config: Config, obs_size: int, action_size: int) -> Actor:
+    """The shapes of an actor, without its numbers."""
+    networks, moments = blank_start(config, obs_size, action_size)
+    return jax.eval_shape(lambda n, m: Actor(scaling_of(m), n.actor, n.log_deviation), networks, moments)

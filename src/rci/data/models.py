@@ -78,6 +78,16 @@ class Demonstrators(Fitted):
 
 
 @dataclass(frozen=True, eq=False)
+class Informed(Fitted):
+    """A driver that was trained online with the truth about safety: a reference, from which no method may learn."""
+
+    kind: ClassVar[str] = "informed"
+
+    def __repr__(self) -> str:
+        return f"Informed({self.info.get('task')}, price {self.info.get('price'):g})"
+
+
+@dataclass(frozen=True, eq=False)
 class SavedMonitor(Fitted):
     """What was fitted for step costs, as far as the risk of a running episode needs it, and when to raise the alarm.
 

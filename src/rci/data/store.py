@@ -28,11 +28,13 @@ from rci.data.errors import RciError
 from rci.data.manifest import check_manifest
 from rci.data.places import own_file
 from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
+from rci.data.reference import Reference
 from rci.data.types import (
     Behaviour,
     Checkpoint,
     Demonstrators,
     Episodes,
+    Informed,
     Labels,
     Oracle,
     Policy,
@@ -46,6 +48,7 @@ KINDS: dict[str, type[Record]] = {
     cls.kind: cls
     for cls in (
         Demonstrators,
+        Informed,
         Episodes,
         Oracle,
         Labels,
@@ -55,6 +58,7 @@ KINDS: dict[str, type[Record]] = {
         Policy,
         SavedMonitor,
         Scores,
+        Reference,
     )
 }
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -15,7 +15,7 @@ from rci.data.costs import StepCosts
 from rci.data.episodes import Episode, Episodes, Oracle, first_true, rows_of
 from rci.data.errors import RciError
 from rci.data.labels import Labels
-from rci.data.models import Behaviour, Checkpoint, Demonstrators, Policy, SavedModel, SavedMonitor
+from rci.data.models import Behaviour, Checkpoint, Demonstrators, Informed, Policy, SavedModel, SavedMonitor
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "Demonstrators",
     "Episode",
     "Episodes",
+    "Informed",
     "Labels",
     "Oracle",
     "Policy",

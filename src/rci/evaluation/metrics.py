@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from rci.data.record import Array, expect
 from rci.data.types import Episodes, Oracle, Scores, first_true
 from rci.tasks import get, make_vec, observe_truth
 from rci.tasks.base import Task
-from rci.tasks.rollout import EVALUATION, ROLLOUTS, SELECTION, episode_seeds, record
+from rci.tasks.rollout import EVALUATION, REFERENCE, ROLLOUTS, SELECTION, episode_seeds, record
 
 PURPOSES = {"evaluation": EVALUATION, "selection": SELECTION}
 BATCH = 1000  # worlds that run at once; episode i is the same in any batch
@@ -50,13 +50,47 @@ def evaluate(
         if get(task).channels:
             violated.append(channel_violations(get(task), recorded))
         progress((first + count) / episodes)
-    names = ("returns", "returns_until_stop", "first_violation", "lengths")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     info: dict[str, Any] = {"task": task, "seed": seed, "policy_hash": policy.hash}
     if violated:
         for number, name in enumerate(("channel_violation_rate", "channel_any_rate")):
             rates = np.concatenate([both[number] for both in violated]).mean(axis=0).tolist()
             info[name] = dict(zip(get(task).channels, rates))
+    return join_scores(parts, info)
+
+
+def score_driver(
+    act: Callable[[Array], Array],
+    task: str,
+    episodes: int = 1000,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+    **task_config: Any,
+) -> Scores:
+    """Scores of a driver that is no trained policy: a script, or one that knows the truth. act: obs [n, ...] -> action.
+
+    Its episodes are those of references, which no policy is tested on. `scores.info` has the share of episodes that
+    the simulator ended, and of steps that bear one of the task's marks.
+    """
+    parts, ended, marked = [], 0, dict.fromkeys(get(task).marks, 0)
+    for first in range(0, episodes, BATCH):
+        count = min(BATCH, episodes - first)
+        envs = make_vec(task, count, **task_config)
+        recorded = record(envs, act, episode_seeds(seed, REFERENCE, first, count), task)
+        envs.close()
+        parts.append(score_episodes(recorded, observe_truth(get(task), recorded)))
+        ended += int(recorded.terminated.sum())
+        for name, mark in get(task).marks.items():
+            marked[name] += int(mark(recorded.obs[recorded.next_rows]).sum())
+        progress((first + count) / episodes)
+    scores = join_scores(parts, {"task": task, "seed": seed, "terminated_share": ended / episodes})
+    scores.info["marks"] = {name: number / int(scores.lengths.sum()) for name, number in marked.items()}
+    return scores
+
+
+def join_scores(parts: Sequence[Scores], info: dict[str, Any]) -> Scores:
+    """Several batches of episodes as one."""
+    names = ("returns", "returns_until_stop", "first_violation", "lengths")
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Scores(**joined, info=info)
 
 

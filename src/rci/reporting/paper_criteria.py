@@ -18,8 +18,8 @@ from rci.reporting.palette import DANGER, DANGER_INK, INK, QUIET
 from rci.reporting.paper_maps import draw_bench
 from rci.tasks.fetch_reach.hazard import GOAL_REACH, HAZARD, START
 from rci.tasks.fetch_reach.scene import DANGER_FILL, GOAL_COLOR, slice_axes
-from rci.tasks.highway.layout import LANE_WIDTH, REAR_VIEW, SAFE_DISTANCE
-from rci.tasks.highway.scene import CAR_COLOR, EGO_COLOR, ROAD, ROAD_COLOR, SCALE, car_corners, draw_road
+from rci.tasks.highway.layout import LANE_WIDTH, REAR_VIEW, SAFE_DISTANCE, TASK_SCALE
+from rci.tasks.highway.scene import CAR_COLOR, EGO_COLOR, ROAD, ROAD_COLOR, car_corners, draw_road
 
 # Inches
 WIDTH, LEFT, RIGHT, HEAD, FOOT, BETWEEN = 7.2, 0.55, 0.15, 0.3, 0.45, 0.62
@@ -28,7 +28,7 @@ ALONG = (-46.0, 74.0)  # m around the ego that are drawn
 EGO_ACROSS = 2 * LANE_WIDTH  # m
 # Cars around the ego: (m ahead, lanes to its right). The first is too close; those beside and behind it are not.
 CARS = ((29.0, 0), (7.0, -1), (-24.0, 0), (53.0, -1), (62.0, 1), (38.0, -2), (-33.0, -2), (-38.0, 1))
-REACH = SAFE_DISTANCE * SCALE[:2]  # m along and across within which a car is too close
+REACH = SAFE_DISTANCE * np.array(TASK_SCALE)  # m along and across within which a car is too close
 MEASURE = {"arrowstyle": "<|-|>,head_length=0.25,head_width=0.1", "color": INK, "linewidth": 0.7}
 MEASURE |= {"shrinkA": 0, "shrinkB": 0}
 SEEN_LOOKS: tuple[dict[str, Any], ...] = (
@@ -114,7 +114,7 @@ def _draw_highway(axes: Axes) -> None:
         part.set_clip_path(seen)
     place = np.array([(0.0, 0.0), *CARS]) * [1.0, LANE_WIDTH] + [0.0, EGO_ACROSS]
     away = place - place[0]
-    close = (np.hypot(*(away / SCALE[:2]).T) <= SAFE_DISTANCE) & (away[:, 0] > -REAR_VIEW)
+    close = (np.hypot(*(away / np.array(TASK_SCALE)).T) <= SAFE_DISTANCE) & (away[:, 0] > -REAR_VIEW)
     straight = np.ones(len(place)), np.zeros(len(place))
     for i, corners in enumerate(car_corners(place[:, 0], place[:, 1], *straight)):
         color = EGO_COLOR if i == 0 else DANGER if close[i] else CAR_COLOR

@@ -23,8 +23,8 @@ from rci.reporting.film_figures import Film, frame_moments, frame_ratio, time_ax
 from rci.reporting.palette import DANGER, DANGER_INK, FAINT, INK, QUIET, ROUND
 from rci.reporting.redistribution_figures import draw_distance
 from rci.reporting.summary import number
-from rci.tasks.highway.layout import MAX_SPEED, SAFE_DISTANCE
-from rci.tasks.highway.scene import EGO_COLOR, SCALE, draw_road, draw_scene
+from rci.tasks.highway.layout import MAX_SPEED, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
+from rci.tasks.highway.scene import EGO_COLOR, draw_road, draw_scene
 from rci.tasks.highway.task import CONFIG, nearest_distance, too_close
 
 # Inches
@@ -38,7 +38,7 @@ FRAMES = 6
 WAY_SECONDS = 3.0  # before and after a frame
 EGO, ACROSS, FORWARD = 0, 2, 3  # the first row of an observation, and columns of it
 STEP_SECONDS = 1 / CONFIG["policy_frequency"]
-END_OF_SIGHT = float(SCALE[1])  # m across: observations end here
+END_OF_SIGHT = TASK_SCALE[1]  # m across: observations end here
 
 
 def budget_trajectories(rollouts: Mapping[str, Episodes], method: str = "rci") -> Picture:
@@ -83,7 +83,7 @@ def returns(recorded: Episodes) -> Array:
 
 def driven(obs: Array, seconds: float) -> Array:
     """Metres along the road since the first of the observations [moments, 5, 7], each as long after the one before."""
-    speed = obs[:, EGO, FORWARD].astype(np.float64) * SCALE[FORWARD - 1]
+    speed = obs[:, EGO, FORWARD].astype(np.float64) * SPEED_SCALE
     return np.append(0.0, np.cumsum(seconds * (speed[1:] + speed[:-1]) / 2))
 
 
@@ -177,7 +177,7 @@ def _draw_rows(
     road.plot(moment, _across(film.obs), color=EGO_COLOR, linewidth=1.3, zorder=4)
     road.set_ylim(END_OF_SIGHT + 1.5, -END_OF_SIGHT - 1.5)  # the left lane on top, as for the driver
     road.set_yticks([-END_OF_SIGHT, 0.0, END_OF_SIGHT])
-    speed.plot(moment, film.obs[:, EGO, FORWARD] * SCALE[FORWARD - 1], color=EGO_COLOR, linewidth=1.3)
+    speed.plot(moment, film.obs[:, EGO, FORWARD] * SPEED_SCALE, color=EGO_COLOR, linewidth=1.3)
     speed.set_ylim(-MAX_SPEED - 4.0, MAX_SPEED + 4.0)
     speed.set_yticks([-MAX_SPEED, 0.0, MAX_SPEED])
     speed.grid(axis="y")

@@ -31,6 +31,7 @@ from rci.run.command import (
 from rci.run.exchange_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
+from rci.run.reference_cli import reference
 from rci.run.running import run_here, show
 from rci.run.shards_cli import redistribute_shards
 from rci.run.signals import end_politely
@@ -55,6 +56,7 @@ app.command()(export)
 app.command()(monitor)
 app.command()(redistribute)
 app.command()(redistribute_shards)
+app.command()(reference)
 app.command()(sweep)
 
 

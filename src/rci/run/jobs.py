@@ -128,6 +128,39 @@ def _demonstrators(job: Job, progress: Progress) -> Record:
     return train_demonstrators(task, job.seed, build(Config, options, "ppo"), progress)
 
 
+def _informed(job: Job, progress: Progress) -> Record:
+    from rci.collection.informed import train_informed
+    from rci.collection.ppo import Config
+
+    blind = _read(job, "blind", "informed") if "blind" in job.inputs else None
+    task, price, world, ppo = (job.settings[name] for name in ("task_name", "price", "world", "ppo"))
+    return train_informed(task, price, job.seed, build(Config, ppo, "ppo"), blind, world, progress)
+
+
+def _drive(job: Job, progress: Progress) -> Record:
+    """Test an informed driver, demonstrators as they record, or a script of the task."""
+    from functools import partial
+
+    import numpy as np
+
+    from rci.evaluation import score_driver
+    from rci.tasks import get
+
+    task, world, episodes = (job.settings[name] for name in ("task_name", "world", "episodes"))
+    rng = np.random.default_rng(job.seed)
+    if "informed" in job.inputs:
+        from rci.collection.informed import drive
+
+        act = drive(_read(job, "informed"))
+    elif "demonstrators" in job.inputs:
+        from rci.collection.demonstrators import behaviours
+
+        act = partial(list(behaviours(_read(job, "demonstrators")).values())[-1], rng)
+    else:
+        act = partial(get(task).behaviours[job.settings["behaviour"]], rng)
+    return score_driver(act, task, episodes, job.seed, progress, **world)
+
+
 def _collect(job: Job, progress: Progress) -> Record:
     from rci.collection import collect
 
@@ -225,6 +258,8 @@ def _rollouts(job: Job, progress: Progress) -> Record:
 
 STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "demonstrators": _demonstrators,
+    "informed": _informed,
+    "drive": _drive,
     "collect": _collect,
     "label": _label,
     "behaviour": _behaviour,

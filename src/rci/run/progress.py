@@ -47,7 +47,7 @@ def show_progress() -> Iterator[Report]:
 
 
 @contextmanager
-def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
+def show_study(what: str = "policies") -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
     """Yields the function that jobs report to, and one that is told how much of a whole study is done and left."""
     console = Console(stderr=True)
     with show_progress() as report:
@@ -55,7 +55,7 @@ def show_study() -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
         def tell(done: int, total: int, seconds_left: float) -> None:
             known = done < total and math.isfinite(seconds_left)
             left = f", about {duration(seconds_left)} left" if known else ""
-            console.print(f"{done} of {total} policies{left}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{done} of {total} {what}{left}", highlight=False, markup=False, soft_wrap=True)
 
         yield report, tell
 

@@ -12,11 +12,11 @@ from rci.data.types import Episodes, Oracle
 from rci.tasks.base import Task, check_observations
 from rci.tasks.batched import check_count
 from rci.tasks.fetch_reach.model import HORIZON
-from rci.tasks.fetch_reach.task import TASK as FETCH_REACH
+from rci.tasks.fetch_reach.task import TASKS as FETCH_TASKS
 from rci.tasks.highway.task import TASKS as HIGHWAY_TASKS
 from rci.tasks.point import TASK as POINT
 
-TASKS: dict[str, Task] = {"point": POINT, **HIGHWAY_TASKS, "fetch-reach": FETCH_REACH}
+TASKS: dict[str, Task] = {"point": POINT, **HIGHWAY_TASKS, **FETCH_TASKS}
 NATIVE = (
     "highway-v0",
     "highway-fast-v0",

@@ -59,6 +59,9 @@ class Task:
     channels: Mapping[str, Callable[[Array], Array]] = field(
         default_factory=dict
     )  # kinds of danger, if several
+    marks: Mapping[str, Callable[[Array], Array]] = field(
+        default_factory=dict
+    )  # what else is worth counting: obs [..., d] -> bool [...]
     risk: Callable[[Episodes], Array] | None = None  # exact chance of a violation after each step, flat
     views: tuple[View, ...] = ()  # the sides from which paths are drawn, at most two
     space: Callable[[Sequence[Array]], Any] | None = None  # observations of episodes -> a 3-D figure

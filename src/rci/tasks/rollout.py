@@ -12,6 +12,7 @@ from rci.data.types import Episodes
 
 # What episodes are for. Each purpose has its own stream of seeds, so that no test repeats a training episode.
 COLLECTION, EVALUATION, ROLLOUTS, TRAINING, SELECTION = 0, 1, 2, 3, 4
+BLIND, PRICED, REFERENCE = 5, 6, 7  # of the reference: training without and with a price, and its tests
 
 
 def episode_seeds(seed: int, purpose: int, first: int, count: int) -> list[int]:

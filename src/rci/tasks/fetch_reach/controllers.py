@@ -1,4 +1,4 @@
-"""Two arms that follow a script: one that goes straight for the goal, and one that knows of the hazard."""
+"""Arms that follow a script: two that go straight for the goal, gently or swiftly, and one that knows of the hazard."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from rci.data.record import Array
 from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, Hazard
 
 GAIN = 10.0  # full speed from 10 cm on
+SWIFT_GAIN = 30.0  # full speed on every axis until the goal is near
 SHAKE = 0.1  # standard deviation of the straight arm's actions
 BERTH = 0.025  # m: how far the careful arm stays away from the sphere, if it can
 ASIDE = np.array([0.1, 0.2, 1.0])  # some direction, which no way to a goal is parallel to by chance

@@ -25,14 +25,17 @@ class SafeFetchReach(gymnasium.Env):
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 25}  # noqa: RUF012 (Gymnasium's own way)
 
-    def __init__(self, hazard: Hazard | None = HAZARD, render_mode: str | None = None) -> None:
+    def __init__(
+        self, hazard: Hazard | None = HAZARD, render_mode: str | None = None, stride: float = 1.0
+    ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise unknown_name("render mode", str(render_mode), self.metadata["render_modes"])
         self.arm: Any = make_native(render_mode=render_mode).unwrapped
         self._workbench: Any = None  # until a picture is asked for
         self.hazard, self.render_mode = check_hazard(hazard), render_mode
+        self.stride = stride  # the share of an action that reaches the arm
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (OBS_SIZE,), np.float64)
-        self.action_space = self.arm.action_space
+        self.action_space: Any = self.arm.action_space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -47,6 +50,8 @@ class SafeFetchReach(gymnasium.Env):
 
     def step(self, action: Any) -> tuple[Array, Any, bool, bool, dict[str, Any]]:
         action = check_actions(action, self.action_space, self.action_space)
+        # gymnasium-robotics clips once more, which then changes nothing
+        action = np.clip(action, self.action_space.low, self.action_space.high) * self.stride
         table, reward, terminated, truncated, info = self.arm.step(action)
         obs = in_a_row(table)
         if self.hazard is not None:

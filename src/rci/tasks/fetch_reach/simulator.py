@@ -42,9 +42,15 @@ class FetchSimulator:
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
 
     def __init__(
-        self, num_envs: int, hazard: Hazard | None, horizon: int, threads: int | None = None
+        self,
+        num_envs: int,
+        hazard: Hazard | None,
+        horizon: int,
+        threads: int | None = None,
+        stride: float = 1.0,
     ) -> None:
         self.hazard, self.horizon = hazard, horizon
+        self.stride = stride  # the share of an action that reaches the arm
         self.state = np.tile(self.arm.start, (num_envs, 1))  # all that MuJoCo's future depends on
         self.pose = np.tile(self.arm.start_pose, (num_envs, 1))  # place and quaternion of the gripper's body
         self.place = np.zeros((num_envs, 3))  # of the end-effector
@@ -108,7 +114,7 @@ class FetchSimulator:
     def _aim(self, action: Array, live: Array) -> None:
         """Set the mocap body, which pulls the gripper: from where the gripper is, by 5 cm for an action of 1."""
         layout, limits = self.arm.layout, self.action_space
-        shift = np.clip(action, limits.low, limits.high)[live, :3] * ACTION_UNIT
+        shift = np.clip(action, limits.low, limits.high)[live, :3] * self.stride * ACTION_UNIT
         self.state[live, layout.mocap_pos] = self.pose[live, :3] + shift
         self.state[live, layout.mocap_quat] = self.pose[live, 3:] + DOWNWARDS
 

@@ -54,9 +54,11 @@ def make_fetch(
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
     threads: int | None = None,
     render_mode: str | None = "rgb_array",
+    stride: float = 1.0,
 ) -> FetchVectorEnv:
-    """`num_envs` arms, with or without a hazard."""
+    """`num_envs` arms, with or without a hazard. stride: the share of an action that reaches the arm."""
     if render_mode not in (None, "rgb_array"):
         raise RciError(f"render_mode {render_mode!r} is not supported: pictures are rgb_array.")
-    simulator = FetchSimulator(num_envs, hazard, check_count("max_episode_steps", max_episode_steps), threads)
+    horizon = check_count("max_episode_steps", max_episode_steps)
+    simulator = FetchSimulator(num_envs, hazard, horizon, threads, stride)
     return FetchVectorEnv(simulator, num_envs, autoreset_mode)

@@ -2,7 +2,7 @@
 
 Observations are clipped: the ego's way along the road after 200 m, and its place across the road where it has left the
 road by far, as bad drivers do for most of their time. Both are then summed up from its speed. Another car that is
-further to the side than observations tell is not shown; nobody knows where it is, except that it is no danger.
+further away than observations tell is not shown; nobody knows where it is, except that it is no danger.
 """
 
 from __future__ import annotations
@@ -11,21 +11,26 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.tasks.film import Film, check_film_rows
-from rci.tasks.highway.layout import CAR_LENGTH, CAR_WIDTH, LANE_WIDTH, MAX_SPEED, PERCEPTION
+from rci.tasks.highway.layout import CAR_LENGTH, CAR_WIDTH, LANE_WIDTH, PERCEPTION, SPEED_SCALE
 from rci.tasks.highway.layout import TASK_LANES as LANES
 
 AHEAD, BEHIND = 100.0, 30.0  # m shown
 FEATURES = 7  # presence, x, y, vx, vy, cos_h, sin_h
 
 
-def road_film(obs: Array, step_seconds: float, lanes: int = LANES) -> Film:
-    """obs [T+1, V, 7], normalised; V is any number of cars, the ego first, the others relative to it."""
+def road_film(
+    obs: Array, step_seconds: float, lanes: int = LANES, scale: tuple[float, float] | None = None
+) -> Film:
+    """obs [T+1, V, 7], normalised; V is any number of cars, the ego first, the others relative to it.
+
+    scale: metres along and across the road that are observed as 1; highway-env's own for so many lanes, if not given.
+    """
     obs = check_film_rows("highway", obs, (None, FEATURES))
-    present = (obs[..., 0] > 0.5) & (np.abs(obs[..., 2]) < 1.0)
+    present = (obs[..., 0] > 0.5) & (np.abs(obs[..., 1:3]) < 1.0).all(-1)
     present[:, 0] = True
-    limit = lanes * LANE_WIDTH
-    along, across = obs[..., 1] * PERCEPTION, obs[..., 2] * limit
-    ahead_speed, side_speed = obs[..., 3] * 2 * MAX_SPEED, obs[..., 4] * 2 * MAX_SPEED
+    reach, limit = scale or (PERCEPTION, lanes * LANE_WIDTH)
+    along, across = obs[..., 1] * reach, obs[..., 2] * limit
+    ahead_speed, side_speed = obs[..., 3] * SPEED_SCALE, obs[..., 4] * SPEED_SCALE
     travelled = way(ahead_speed[:, 0], step_seconds)
     along[:, 0], across[:, 0] = 0.0, unclipped(across[:, 0], side_speed[:, 0], step_seconds, limit)
     for relative in (across, ahead_speed, side_speed):

@@ -48,3 +48,6 @@ MAX_SPEED = 40.0  # m/s, either way
 # The tasks
 TASK_LANES = 4
 SAFE_DISTANCE = 0.2  # between two cars, normalised
+TASK_SCALE = (PERCEPTION, TASK_LANES * LANE_WIDTH)  # m along and across the road that are observed as 1
+DISC_SCALE = (100.0, 100.0)  # m, of the task whose danger is a disc
+SPEED_SCALE = 2 * MAX_SPEED  # m/s that are observed as 1

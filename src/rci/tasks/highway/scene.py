@@ -16,17 +16,15 @@ from rci.tasks.highway.layout import (
     CAR_LENGTH,
     CAR_WIDTH,
     LANE_WIDTH,
-    MAX_SPEED,
     PERCEPTION,
     REAR_VIEW,
     SAFE_DISTANCE,
+    SPEED_SCALE,
+    TASK_SCALE,
 )
 from rci.tasks.highway.layout import TASK_LANES as LANES
 
 SEEN_CARS = 4  # rows of an observation after the ego's own
-SCALE = np.array(
-    [PERCEPTION, LANES * LANE_WIDTH, 2 * MAX_SPEED, 2 * MAX_SPEED]
-)  # m, m, m/s, m/s: observed as 1
 ROAD = (-LANE_WIDTH / 2, (LANES - 0.5) * LANE_WIDTH)  # m, from the left edge to the right one
 
 VIEW = (-15.0, 100.0)  # m behind and ahead of the ego
@@ -52,12 +50,12 @@ class Seen(NamedTuple):
     danger: Array  # whether the car makes the observation unsafe
 
 
-def read_scene(obs: Array) -> Seen:
-    """obs [5, 7] -> the cars in it."""
+def read_scene(obs: Array, scale: tuple[float, float] = TASK_SCALE) -> Seen:
+    """obs [5, 7] -> the cars in it. scale: metres along and across the road that are observed as 1."""
     obs = np.asarray(obs, np.float64)
     present = obs[:, 0] > 0.5
     present[0] = True
-    along, across = obs[:, 1] * SCALE[0], obs[:, 2] * SCALE[1]
+    along, across = obs[:, 1] * scale[0], obs[:, 2] * scale[1]
     along[0] = 0.0
     across[1:] += across[0]
     danger = np.hypot(obs[:, 1], obs[:, 2]) <= SAFE_DISTANCE
@@ -74,14 +72,14 @@ def car_corners(along: Array, across: Array, cos: Array, sin: Array) -> Array:
     return np.stack([x, y], -1)
 
 
-def draw_scene(axes: Any, obs: Array) -> None:
+def draw_scene(axes: Any, obs: Array, scale: tuple[float, float] = TASK_SCALE) -> None:
     """The road around the ego: metres across it to the right, metres ahead of the ego upwards, in one scale.
 
     The faint ellipse is where another car's centre is too close; with one inside, it and the car stand out.
     """
     from matplotlib.patches import Ellipse, Polygon
 
-    cars = read_scene(obs)
+    cars = read_scene(obs, scale)
     ego, unsafe = float(cars.across[0]), bool(cars.danger.any())
     left, right = ROAD[0] - SHOULDER, ROAD[1] + SHOULDER
     shift = max(0.0, ego + CAR_WIDTH - right) + min(
@@ -89,7 +87,7 @@ def draw_scene(axes: Any, obs: Array) -> None:
     )  # keep the ego in sight off the road
     axes.set(xlim=(left + shift, right + shift), ylim=VIEW, aspect="equal", xticks=[], yticks=[])
     draw_road(axes, upright=True)
-    reach = 2 * SAFE_DISTANCE * SCALE[:2]
+    reach = 2 * SAFE_DISTANCE * np.array(scale)
     axes.add_patch(
         Ellipse(
             (ego, 0.0), reach[1], reach[0], facecolor=DANGER_COLOR, alpha=0.40 if unsafe else 0.12, linewidth=0,
@@ -109,7 +107,9 @@ def draw_scene(axes: Any, obs: Array) -> None:
         spine.set(visible=unsafe, color=DANGER_COLOR, linewidth=1.6)
 
 
-def observe(ego: Array, cars: Array, ego_speed: float, car_speed: float) -> Array:
+def observe(
+    ego: Array, cars: Array, ego_speed: float, car_speed: float, scale: tuple[float, float] = TASK_SCALE
+) -> Array:
     """What egos far down the road, all driving straight ahead, see of the same cars: [..., 5, 7].
 
     ego: [..., 2], cars: [n, 2], metres along and across the road; n is at least 4.
@@ -121,21 +121,21 @@ def observe(ego: Array, cars: Array, ego_speed: float, car_speed: float) -> Arra
     obs = np.zeros((*ego.shape[:-1], SEEN_CARS + 1, 7))
     obs[..., (0, 5)] = 1.0
     obs[..., 0, 1] = 1.0  # saturated: the ego has left the start far behind
-    obs[..., 0, 2] = ego[..., 1] / SCALE[1]
-    obs[..., 0, 3] = ego_speed / SCALE[2]
-    obs[..., 1:, 1:3] = away / SCALE[:2]
-    obs[..., 1:, 3] = (car_speed - ego_speed) / SCALE[2]
+    obs[..., 0, 2] = ego[..., 1] / scale[1]
+    obs[..., 0, 3] = ego_speed / SPEED_SCALE
+    obs[..., 1:, 1:3] = away / np.array(scale)
+    obs[..., 1:, 3] = (car_speed - ego_speed) / SPEED_SCALE
     obs[..., 1:, :] *= seen[..., None]
     return np.clip(obs, -1.0, 1.0).astype(np.float32)
 
 
-def probe() -> Probe:
+def probe(scale: tuple[float, float] = TASK_SCALE) -> Probe:
     """The ego at every point of a stretch of road with three slower cars on it."""
     y, x = (np.linspace(*ends, points) for ends, points in zip((ROAD, (0.0, PROBE_LENGTH)), PROBE_SHAPE))
     ego = np.stack(np.broadcast_arrays(x[None, :], y[:, None]), -1)
     cars = np.array(PROBE_CARS) * [1.0, LANE_WIDTH]
     return Probe(
-        obs=observe(ego, cars, EGO_SPEED, PROBE_SPEED),
+        obs=observe(ego, cars, EGO_SPEED, PROBE_SPEED, scale),
         x=x,
         y=y,
         x_label="m along the road",

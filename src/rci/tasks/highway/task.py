@@ -1,9 +1,10 @@
-"""Four tasks on one highway: drive fast, and keep your distance without ever being told what that is.
+"""Six tasks on one highway: drive fast, and keep your distance without ever being told what that is.
 
 Unsafe is a car within 0.2 in normalised coordinates (x divided by 200 m, y by 4 m a lane): about 40 m ahead in one's
-own lane. A reset that is unsafe already is drawn again. `highway-paper-literal` pays for speed off the road as well;
-`highway-two` has leaving the road as a second kind of danger; `highway-15hz` has three times as many, shorter steps, so
-that a violation is three times as far from what led to it.
+own lane. A reset that is unsafe already is drawn again. `highway-dense` has nearly three times the traffic;
+`highway-open` pays for speed off the road as well; on `highway-disc` both coordinates are divided by 100 m, so that
+danger is a disc of 20 m; `highway-two` has leaving the road as a second kind of danger; `highway-15hz` has three times
+as many, shorter steps, so that a violation is three times as far from what led to it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from rci.data.record import Array
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway.film import road_film
-from rci.tasks.highway.layout import LANE_WIDTH, MAX_SPEED, SAFE_DISTANCE
+from rci.tasks.highway.layout import DISC_SCALE, LANE_WIDTH, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
 from rci.tasks.highway.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe
 
-OUT_OF_SIGHT = 1.0  # normalised: 200 m, where cars are no longer seen
+OUT_OF_SIGHT = 1.0  # normalised: as far as cars are told apart
+ACROSS = TASK_SCALE[1]  # m
 PRESENCE, PLACE, SPEED_AHEAD, SIN_HEADING = 0, slice(1, 3), 3, 6  # features of a row
 STEADY_SPEED, STEADY_NOISE = 20.0, np.array([0.3, 0.02])  # m/s; of throttle and steering
 CONFIG: dict[str, Any] = {
@@ -36,6 +38,7 @@ CONFIG: dict[str, Any] = {
     "action": {"type": "ContinuousAction"},
     "lanes_count": LANES,
     "vehicles_count": 20,
+    "vehicles_density": 0.35,  # chosen by what an informed driver can do: docs/highway.md
     "simulation_frequency": 15,  # Hz
     "policy_frequency": 5,  # Hz
     "duration": 19.9,  # s: 100 steps. The clock adds up 0.2 s and stands at 19.99... then; 20 would allow one more
@@ -63,25 +66,25 @@ def too_close(obs: Array) -> Array:
     return nearest_distance(obs) <= SAFE_DISTANCE
 
 
-def off_road(obs: Array) -> Array:
-    """The ego's centre is beyond the outermost lanes."""
-    return _room(obs) < 0.0
+def off_road(obs: Array, across: float = ACROSS) -> Array:
+    """The ego's centre is beyond the outermost lanes. across: metres across the road that are observed as 1."""
+    return _room(obs, across) < 0.0
 
 
-def _ego_y(obs: Array) -> Array:
+def _ego_y(obs: Array, across: float) -> Array:
     """Metres across the road from the first lane's centre."""
-    return np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * (LANE_WIDTH * LANES)
+    return np.asarray(obs)[..., 0, PLACE][..., 1].astype(np.float64) * across
 
 
-def _room(obs: Array) -> Array:
+def _room(obs: Array, across: float = ACROSS) -> Array:
     """Metres from the ego's centre to the nearer edge of the road, negative outside."""
-    y = _ego_y(obs)
+    y = _ego_y(obs, across)
     return np.minimum(y + LANE_WIDTH / 2, LANE_WIDTH * (LANES - 0.5) - y)
 
 
 def nearest_danger(obs: Array) -> Array:
     """The nearest car or the road's edge, so that at 0.2 and below it is unsafe either way."""
-    return np.minimum(nearest_distance(obs), SAFE_DISTANCE + _room(obs) / (LANE_WIDTH * LANES))
+    return np.minimum(nearest_distance(obs), SAFE_DISTANCE + _room(obs) / ACROSS)
 
 
 def either(obs: Array) -> Array:
@@ -89,15 +92,23 @@ def either(obs: Array) -> Array:
     return too_close(obs) | off_road(obs)
 
 
-def hold_lane(rng: np.random.Generator, obs: Array) -> Array:
+def hold_lane(rng: np.random.Generator, obs: Array, across: float = ACROSS) -> Array:
     """Drive at 20 m/s along the nearest lane with a slightly shaky hand: a careful driver who never leaves the road."""
     heading = np.arcsin(np.clip(obs[:, 0, SIN_HEADING].astype(np.float64), -1.0, 1.0))
-    speed = obs[:, 0, SPEED_AHEAD].astype(np.float64) * 2 * MAX_SPEED
-    y = _ego_y(obs)
+    speed = obs[:, 0, SPEED_AHEAD].astype(np.float64) * SPEED_SCALE
+    y = _ego_y(obs, across)
     aside = y - LANE_WIDTH * np.clip(np.rint(y / LANE_WIDTH), 0, LANES - 1)
     steering = 0.6 * (np.clip(-0.08 * aside, -0.15, 0.15) - heading)
     action = np.stack([(STEADY_SPEED - speed) / 5.0, steering], -1)
     return np.clip(action + STEADY_NOISE * rng.standard_normal(action.shape), -1.0, 1.0).astype(np.float32)
+
+
+def scaled(scale: tuple[float, float]) -> dict[str, Any]:
+    """The road observed with these metres along and across as 1; speeds as always."""
+    along, across = scale
+    ranges = {"x": along, "y": across, "vx": SPEED_SCALE, "vy": SPEED_SCALE}
+    features_range = {name: [-limit, limit] for name, limit in ranges.items()}
+    return {**CONFIG, "observation": {**CONFIG["observation"], "features_range": features_range}}
 
 
 def at_rate(frequency: int) -> dict[str, Any]:
@@ -150,6 +161,7 @@ def _task(
     off_road_pays: bool = False,
     mixed: Mapping[str, float] = MIXED,
     config: Mapping[str, Any] = CONFIG,
+    scale: tuple[float, float] = TASK_SCALE,
     **more: Any,
 ) -> Task:
     step_seconds = 1 / config["policy_frequency"]
@@ -165,11 +177,12 @@ def _task(
         variant_of="" if name == "highway" else "highway",
         step_seconds=step_seconds,
         danger_distance=SAFE_DISTANCE,
-        behaviours={"random": uniform_actions(2), "steady": hold_lane},
+        behaviours={"random": uniform_actions(2), "steady": partial(hold_lane, across=scale[1])},
         recipes=ONE_KIND | {"mixed": mixed},
-        scene=draw_scene,
-        film=partial(road_film, step_seconds=step_seconds),
-        probe=probe,
+        marks={"off the road": partial(off_road, across=scale[1])},
+        scene=partial(draw_scene, scale=scale),
+        film=partial(road_film, step_seconds=step_seconds, scale=scale),
+        probe=partial(probe, scale),
         **more,
     )
 
@@ -178,7 +191,9 @@ TASKS = {
     task.name: task
     for task in (
         _task("highway", too_close),
-        _task("highway-paper-literal", too_close, off_road_pays=True),
+        _task("highway-dense", too_close, config={**CONFIG, "vehicles_density": 1}),
+        _task("highway-open", too_close, off_road_pays=True),
+        _task("highway-disc", too_close, config=scaled(DISC_SCALE), scale=DISC_SCALE),
         _task("highway-15hz", too_close, config=at_rate(15)),
         # PPO and random driving always leave the road at some time; without a careful driver everybody is stopped
         _task("highway-two", either, mixed=WITH_CARE, channels={"proximity": too_close, "road": off_road}),

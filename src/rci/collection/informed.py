@@ -1,0 +1,86 @@
+"""The informed driver: PPO that is told the truth, for what is possible when the danger is known.
+
+It is a reference and no method: it is trained online, in the simulator, with the rule that labels come from. First
+the reward alone is learned, by a driver who is blind to safety. From there training goes on with a price for
+violations. The order matters: from scratch, the first thing that a price teaches is to leave the road for good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import jax
+import numpy as np
+
+from rci.collection.ppo import Actor, Config, blank_start, scaling_of
+from rci.collection.training import Start, train
+from rci.data.errors import RciError
+from rci.data.models import Informed, SavedModel
+from rci.data.record import Array, expect
+from rci.nets.arrays import from_arrays, to_arrays
+from rci.tasks import get
+from rci.tasks.rollout import BLIND, PRICED
+
+
+def train_informed(
+    task_name: str,
+    price: float,
+    seed: int = 0,
+    config: Config | None = None,
+    blind: Informed | None = None,
+    world: Mapping[str, Any] | None = None,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Informed:
+    """Train a driver to whom a violation costs `price`, and ends what is to be earned; a price of 0 is a blind driver.
+
+    blind: the driver of price 0, from which the others go on. world: changes of the task's configuration.
+    """
+    check_price(price)
+    config, task, world = config or Config(), get(task_name), dict(world or {})
+    if (blind is None) != (price == 0.0):
+        raise RciError("a driver with a price goes on from a blind one, and a blind one from nothing.")
+    if blind is not None:
+        expect(Informed, blind=blind)
+        if (blind.info["task"], blind.info["world"], blind.info["price"]) != (task_name, world, 0.0):
+            raise RciError(f"the blind driver is not one of {task_name!r} in the same world.")
+    start = None if blind is None else _end_of(blind)
+    purpose = BLIND if blind is None else PRICED
+    training = train(task_name, seed, purpose, config, price, start, world, progress)
+    facts = {
+        "task": task_name,
+        "world": world,
+        "price": float(price),
+        "seed": seed,
+        "curve": training.curve,
+        "obs_shape": list(task.obs_shape),
+        "action_size": len(training.end.networks.log_deviation),
+    }
+    return Informed(SavedModel("ppo", asdict(config), to_arrays(training.end)), facts)
+
+
+def check_price(price: float) -> None:
+    """Refuse what is no price."""
+    if not 0.0 <= price < math.inf:
+        raise RciError(f"the price of a violation must be a number, 0 or more, got {price}.")
+
+
+def drive(informed: Informed) -> Callable[[Array], Array]:
+    """What the driver does, without the noise of its training: obs [n, ...] -> action [n, a]."""
+    expect(Informed, informed=informed)
+    end = _end_of(informed)
+    actor = Actor(scaling_of(end.obs_moments), end.networks.actor, end.networks.log_deviation)
+    return lambda obs: np.clip(np.asarray(_mean(actor, obs.reshape(len(obs), -1))), -1.0, 1.0)
+
+
+def _end_of(informed: Informed) -> Start:
+    config, info = Config(**informed.model.config), informed.info
+    blank = blank_start(config, int(np.prod(info["obs_shape"])), info["action_size"])
+    return from_arrays(Start(*blank), informed.model.arrays)
+
+
+@jax.jit
+def _mean(actor: Actor, obs: jax.Array) -> jax.Array:
+    return actor.mean(obs)

@@ -1,0 +1,1 @@
+"""`rci reference`: what is possible on a task when the danger is known."""

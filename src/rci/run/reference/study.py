@@ -1,0 +1,174 @@
+"""A whole reference: drivers are trained and tested, each becomes a row, and the rows become an artefact."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rci.data import store
+from rci.data.errors import RciError
+from rci.data.reference import Reference
+from rci.run.config import load_config
+from rci.run.dispatch import run_jobs
+from rci.run.engine import LOCAL, Engine, Report, Task
+from rci.run.pipeline import alone_in, prepare_folder, write_json
+from rci.run.reference.drivers import (
+    PPO,
+    PRICES,
+    Driver,
+    Setting,
+    drivers,
+    family_of,
+    jobs_of,
+    key_of,
+    scores_of,
+)
+from rci.run.rows import Row, read_rows
+
+SEEDS, EPISODES = 3, 1000
+RESULTS = Path("results")  # where rows are kept, unless told otherwise; reports look for them here
+
+
+def rows_file(task: str) -> Path:
+    """Where the rows of a task's reference are kept, seen from the folder that one works in."""
+    return RESULTS / f"reference-{task}.json"
+
+
+def reference_setting(
+    task: str, episodes: int, options: Mapping[str, Any], world: Mapping[str, Any]
+) -> Setting:
+    """The settings of a task's reference, with changes, checked before any work is done."""
+    from rci.collection.ppo import Config
+    from rci.data.options import build
+    from rci.tasks import get, make_vec
+
+    get(task)
+    ppo = {**family_of(task, PPO, "settings of PPO"), **options}
+    build(Config, ppo, "ppo")
+    try:
+        make_vec(task, 1, **world).close()
+    except TypeError as error:
+        raise RciError(f"the task {task!r} cannot be changed so: {error}.") from None
+    return Setting(task, episodes, ppo, dict(load_config(task, "quick").ppo), dict(world))
+
+
+def parse_prices(text: str) -> tuple[float, ...]:
+    """ "1,4,20" -> prices, from low to high; the blind driver, of price 0, is always among them."""
+    from rci.collection.informed import check_price
+
+    prices = []
+    for part in text.split(","):
+        try:
+            price = float(part)
+        except ValueError:
+            raise RciError(
+                f"prices are numbers with commas between them, such as 1,4,20, not {text!r}."
+            ) from None
+        check_price(price)
+        prices.append(price)
+    if len(set(prices)) < len(prices):
+        raise RciError(f"a price is given twice: {text}.")
+    return tuple(sorted({0.0, *prices}))
+
+
+def run_reference(
+    task: str,
+    prices: Sequence[float] | None = None,
+    seeds: int = SEEDS,
+    episodes: int = EPISODES,
+    out: Path | None = None,
+    rows: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    world: Mapping[str, Any] | None = None,
+    engine: Engine = LOCAL,
+    report: Report = lambda job, share, seconds: None,
+    tell: Callable[[int, int, float], None] = lambda done, total, left: None,
+) -> list[Row]:
+    """Train and test the drivers that have no row yet, and return the rows of all that were asked for.
+
+    out: the folder for drivers, their scores and the artefact `reference`. rows: a file that gets a row as soon as a
+    driver is tested; rows that are there are not computed again, and rows of other settings stay. options: settings of
+    PPO. world: changes of the task's configuration.
+    """
+    setting = reference_setting(task, episodes, options or {}, world or {})
+    folder = out or Path("runs") / f"reference-{task}"
+    asked = drivers(task, prices or family_of(task, PRICES, "prices"), seeds, setting.world)
+    file = rows or rows_file(task)
+    check_rows_file(file)
+    kept = {row["key"]: row for row in read_rows(file)}
+    wanted = [driver for driver in asked if key_of(driver, setting) not in kept]
+    tests = {f"test-{driver.folder}": driver for driver in wanted}
+    prepare_folder(folder)
+    seconds_of, began = dict[str, float](), time.monotonic()
+    with alone_in(folder):
+
+        def note(job: Task, share: float, seconds: float | None) -> None:
+            report(job, share, seconds)
+            if share < 1.0:
+                return
+            if seconds is not None:
+                seconds_of[job.name] = seconds
+            if job.name in tests:
+                driver = tests.pop(job.name)
+                trained = seconds_of.get(f"train-{driver.folder}")
+                row = row_of(driver, setting, store.read(scores_of(driver, folder), "scores"), trained)
+                kept[row["key"]] = row
+                write_json(file, list(kept.values()))
+                spent, fresh = time.monotonic() - began, len(wanted) - len(tests)
+                tell(len(asked) - len(tests), len(asked), spent / fresh * len(tests))
+
+        run_jobs(jobs_of(wanted, setting, folder), engine, note, folder / "failed")
+        found = [kept[key_of(driver, setting)] for driver in asked]
+        store.write(folder / "reference", Reference.of(task, found))
+    return found
+
+
+def check_rows_file(file: Path) -> None:
+    """Refuse a place for rows that cannot be written, before any work is done for it."""
+    if file.parent == RESULTS:
+        RESULTS.mkdir(exist_ok=True)
+    if not file.parent.is_dir():
+        raise RciError(f"there is no folder {file.parent} to write {file.name} to.")
+    for row in read_rows(file):
+        if "key" not in row or "driver" not in row:
+            raise RciError(f"{file} holds rows, but not those of a reference: a row has no driver or no key.")
+
+
+def row_of(driver: Driver, setting: Setting, scores: Any, seconds: float | None) -> Row:
+    """What the test of a driver says."""
+    from rci.evaluation.stats import clopper_pearson
+
+    violations = int(scores.violated.sum())
+    first = scores.first_violation[scores.violated] + 1
+    low, high = clopper_pearson(violations, len(scores))
+    returns = {"return": scores.returns, "until_stop": scores.returns_until_stop}
+    half = {name: 1.96 * float(np.std(x, ddof=1)) / math.sqrt(len(x)) for name, x in returns.items()}
+    return {
+        "key": key_of(driver, setting),
+        "task": setting.task,
+        "world": setting.world,
+        "driver": driver.name,
+        "price": driver.price,
+        "seed": driver.seed,
+        "episodes": len(scores),
+        "violations": violations,
+        "violation_rate": scores.violation_rate,
+        "violation_low": low,
+        "violation_high": high,
+        "mean_return": scores.mean_return,
+        "return_low": scores.mean_return - half["return"],
+        "return_high": scores.mean_return + half["return"],
+        "mean_return_until_stop": scores.mean_return_until_stop,
+        "until_stop_low": scores.mean_return_until_stop - half["until_stop"],
+        "until_stop_high": scores.mean_return_until_stop + half["until_stop"],
+        "median_first_violation": float(np.median(first)) if violations else None,
+        "terminated_share": scores.info["terminated_share"],
+        "marks": scores.info["marks"],
+        "training_steps": setting.ppo["total_steps"] if driver.price is not None else None,
+        "training_seconds": None if seconds is None else round(seconds, 1),
+    }
