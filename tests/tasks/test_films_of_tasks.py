@@ -94,7 +94,7 @@ def test_films_of_highway_tasks_know_their_clock() -> None:
     obs = np.zeros((3, 5, 7))
     obs[:, 0] = [1, 1, 0, 0.3, 0, 1, 0]
     clocks = {name: TASKS[name].film(obs) for name in TASKS if name.startswith("highway")}  # type: ignore[misc]
-    assert len(clocks) == 4
+    assert len(clocks) == 6
     for name, film in clocks.items():
         seconds = 1 / 15 if name == "highway-15hz" else 0.2
         assert film.facts["step_seconds"] == pytest.approx(seconds)
@@ -136,13 +136,13 @@ class Drive:
 @pytest.fixture(scope="module")
 def drive() -> Iterator[Drive]:
     pytest.importorskip("highway_env")
-    env = rci.tasks.make("highway")
+    env = rci.tasks.make("highway-dense")
     yield Drive(env, steps=45)
     env.close()
 
 
 def test_the_film_shows_the_simulators_cars(drive: Drive) -> None:
-    film = TASKS["highway"].film(drive.obs)  # type: ignore[misc]
+    film = TASKS["highway-dense"].film(drive.obs)  # type: ignore[misc]
     for shown, real in zip(cars_of(film), drive.cars):
         real = real.copy()
         real[:, 0] -= real[0, 0]
@@ -153,7 +153,7 @@ def test_the_film_shows_the_simulators_cars(drive: Drive) -> None:
 
 
 def test_the_way_is_that_of_the_simulator(drive: Drive) -> None:
-    film = TASKS["highway"].film(drive.obs)  # type: ignore[misc]
+    film = TASKS["highway-dense"].film(drive.obs)  # type: ignore[misc]
     way = drive.cars[:, 0, 0] - drive.cars[0, 0, 0]
     assert (drive.obs[-1, 0, 1], way[-1] > 150) == (1.0, True)  # the observed place is clipped by then
     assert film.arrays["travelled"] == pytest.approx(way, abs=1.0)
@@ -162,7 +162,7 @@ def test_the_way_is_that_of_the_simulator(drive: Drive) -> None:
 
 
 def test_dead_reckoning_leads_to_the_next_moment(drive: Drive) -> None:
-    film = TASKS["highway"].film(drive.obs)  # type: ignore[misc]
+    film = TASKS["highway-dense"].film(drive.obs)  # type: ignore[misc]
     cars, seconds = cars_of(film), film.facts["step_seconds"]
     missed = []
     for now, after in pairwise(cars):
@@ -174,17 +174,17 @@ def test_dead_reckoning_leads_to_the_next_moment(drive: Drive) -> None:
 
 
 def test_the_film_shows_what_the_reports_draw(drive: Drive) -> None:
-    for row, shown in zip(drive.obs, cars_of(TASKS["highway"].film(drive.obs))):  # type: ignore[misc]
+    for row, shown in zip(drive.obs, cars_of(TASKS["highway-dense"].film(drive.obs))):  # type: ignore[misc]
         drawn = np.stack(read_scene(row)[:4], -1)
         assert shown[shown[:, PRESENT] == 1][:, 1:5] == pytest.approx(drawn, abs=1e-9)
 
 
 def test_an_ego_that_leaves_the_road_is_followed_and_the_others_stay_in_their_lanes() -> None:
     pytest.importorskip("highway_env")
-    env = rci.tasks.make("highway")
+    env = rci.tasks.make("highway-dense")
     drive = Drive(env, 25, lambda rng, obs: uniform_actions(2)(rng, obs) * [1.0, 0.1] + [0.0, 0.03])
     env.close()
-    cars, clipped = cars_of(TASKS["highway"].film(drive.obs)), np.abs(drive.obs[:, 0, 2]) >= 1  # type: ignore[misc]
+    cars, clipped = cars_of(TASKS["highway-dense"].film(drive.obs)), np.abs(drive.obs[:, 0, 2]) >= 1  # type: ignore[misc]
     assert (clipped.sum() >= 5, drive.cars[:, 0, 1].max() > 25) == (True, True)
     assert cars[:, 0, ACROSS] == pytest.approx(drive.cars[:, 0, 1], abs=1.5)
     assert cars[~clipped, 0, ACROSS] == pytest.approx(drive.cars[~clipped, 0, 1], abs=1e-4)
@@ -357,3 +357,15 @@ def test_recorded_episodes_play_as_they_were_collected() -> None:
     film = signal_film(episodes[1])
     assert [track["name"] for track in film.facts["tracks"]][:2] == ["obs 0", "obs 1"]
     assert film.arrays["obs"].shape == (episodes.lengths[1] + 1, 4)
+
+
+def test_the_disc_is_drawn_to_its_own_scale() -> None:
+    """Cars further ahead than 100 m are at the end of sight, so nobody knows where they are."""
+    obs = np.zeros((2, 5, 7))
+    obs[:, 0] = [1, 1, 0.04, 0.3, 0, 1, 0]
+    obs[:, 1] = [1, 0.3, 0.08, 0, 0, 1, 0]
+    obs[:, 2] = [1, 1.0, 0.0, 0, 0, 1, 0]
+    cars = cars_of(TASKS["highway-disc"].film(obs))  # type: ignore[misc]
+    assert cars[0, :2, ACROSS] == pytest.approx([4.0, 12.0])
+    assert cars[0, 1, ALONG] == pytest.approx(30.0)
+    assert cars[:, 2, PRESENT].tolist() == [0, 0]

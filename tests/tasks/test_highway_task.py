@@ -370,7 +370,12 @@ def test_the_disc_is_round() -> None:
     """Both coordinates are divided by 100 m, so that 0.2 is 20 m in every direction, the next lanes included."""
     envs = make_vec("highway-disc", 1, vehicles_count=1)
     envs.reset(seed=0)
-    for away, unsafe in (((19.9, 0.0), True), ((20.1, 0.0), False), ((19.0, 4.0), True), ((18.5, 8.0), False)):
+    for away, unsafe in (
+        ((19.9, 0.0), True),
+        ((20.1, 0.0), False),
+        ((19.0, 4.0), True),
+        ((18.5, 8.0), False),
+    ):
         state = envs.state()
         state["x"][0, 1] = state["x"][0, 0] + away[0]
         state["y"][0, 0], state["y"][0, 1] = 0.0, away[1]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
@@ -72,7 +75,8 @@ def train(
     rng = np.random.default_rng([seed, purpose])
     state, tally = ppo.init(init_key), no_episodes(config.num_envs)
     if start is not None:
-        state = state._replace(networks=start.networks, obs_moments=start.obs_moments)
+        networks = with_noise(start.networks, config.initial_deviation)
+        state = state._replace(networks=networks, obs_moments=start.obs_moments)
     obs, _ = envs.reset(seed=episode_seeds(seed, purpose, 0, config.num_envs))  # type: ignore[arg-type]
     curve: dict[str, list[float]] = {name: [] for name in ("steps", "return", "length", "violation_rate")}
     kept: list[Actor] = []
@@ -100,6 +104,12 @@ def train(
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(kept)):
         raise RciError("PPO diverged: a network is not finite; lower its learning_rate.")
     return Training(Start(state.networks, state.obs_moments), kept, curve, checkpoints)
+
+
+def with_noise(networks: Networks, least: float) -> Networks:
+    """Networks whose policy tries things out again: with a deviation of at least so much in every action."""
+    noise = jnp.maximum(networks.log_deviation, math.log(least))
+    return eqx.tree_at(lambda found: found.log_deviation, networks, noise)
 
 
 def priced(rollout: Rollout, unsafe: Array, price: float) -> Rollout:

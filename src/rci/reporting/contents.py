@@ -40,6 +40,21 @@ class ChannelResult:
     seed_intervals: tuple[tuple[float, float], ...]
 
 
+@dataclass(frozen=True)
+class KnownDanger:
+    """One driver that knows the danger, or the blind one that it began as, over its seeds: what is possible."""
+
+    price: float  # of a violation; 0 for the blind driver
+    seeds: int
+    violation_rate: float
+    violation_low: float
+    violation_high: float
+    mean_return: float
+    return_low: float  # lowest and highest seed
+    return_high: float
+    mean_return_until_stop: float
+
+
 @dataclass(frozen=True, eq=False)
 class MethodResult:
     """One method at one budget, over its seeds. `budget` is infinite where nothing is constrained.
@@ -49,6 +64,8 @@ class MethodResult:
     as the user wrote it; where that is a percentile, `budget` is None, because a percentile of training costs says
     nothing about a share of episodes. `threshold`: what the cost critic was compared with. `seed_intervals`: the
     same interval for every seed's policy alone. `contrast`: the same method against one that knows no budget.
+    `possible`: the violation rate at which drivers who know the danger earn as much; `share_of_way`: how far it is from
+    reward-only to the best of them; both None where that is not known.
     `channels`: the same by kind of danger, where there are several. A finite budget is then one of each of them, so
     `budget` is None, and what there is a number of for each channel (multipliers, threshold) is told there only.
     """
@@ -64,6 +81,8 @@ class MethodResult:
     seed_intervals: tuple[tuple[float, float], ...] = ()
     contrast: Contrast | None = None
     channels: tuple[ChannelResult, ...] = ()
+    possible: float | None = None
+    share_of_way: float | None = None
 
     def __post_init__(self) -> None:
         if not self.scores:
@@ -107,7 +126,8 @@ class ReportInput:
     will be violated, flat like the step costs; None where it is not known. `command` repeats the run, `settings` is
     its nested configuration. `critic_maps`: none where the task has no probe. `field_maps`: none where its actions are
     no arrows on the map either. `demonstrators`: how the policies that recorded the data were trained, where they
-    were; its `curve` goes by quantity, its `checkpoints` are those used.
+    were; its `curve` goes by quantity, its `checkpoints` are those used. `reference`: what is possible when the danger
+    is known, from the blind driver to the most careful one; none where nobody measured it.
     """
 
     task: str
@@ -125,6 +145,7 @@ class ReportInput:
     critic_maps: tuple[CriticMap, ...] = ()
     field_maps: tuple[FieldMap, ...] = ()
     demonstrators: dict[str, Any] | None = None
+    reference: tuple[KnownDanger, ...] = ()
 
     def __post_init__(self) -> None:
         for name, lengths, expected in (

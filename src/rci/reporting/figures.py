@@ -118,10 +118,17 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
                 + "; ".join(
                     f"{_named(row)} returns {number(row.mean_return)} at {_rate(row)}" for row in rows
                 )
-                + ".",
+                + "."
+                + _known_danger(report),
                 "Each point is a method at one budget. Across: the violation rate with its 95% interval; up: the mean "
-                "return with its standard error over seeds.",
-                partial(outcome_figures.trade_off, rows, style),
+                "return with its standard error over seeds."
+                + (
+                    " Broken line: what is possible when the danger is known; drivers trained online with the truth, "
+                    "from one who is blind to it to the most careful one."
+                    if report.reference
+                    else ""
+                ),
+                partial(outcome_figures.trade_off, rows, style, report.reference),
             )
         )
     if limited:
@@ -134,6 +141,15 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
             )
         )
     return pictures
+
+
+def _known_danger(report: ReportInput) -> str:
+    """What drivers who know the danger do, for those who cannot see the figure."""
+    told = "; ".join(
+        f"price {known.price:g} returns {number(known.mean_return)} at {percent(known.violation_rate)}"
+        for known in report.reference
+    )
+    return f" Drivers who know the danger: {told}." if told else ""
 
 
 def task_views(report: ReportInput) -> tuple[Any, ...]:

@@ -15,7 +15,8 @@ from scipy.optimize import isotonic_regression
 
 from rci.data.record import Array
 from rci.data.types import Episodes
-from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
+from rci.reporting.contents import KnownDanger
+from rci.reporting.palette import FAINT, INK, KNOWN, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import ResultRow, column_places, fixed, percent
 
 if TYPE_CHECKING:
@@ -84,13 +85,26 @@ def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
     return figure
 
 
-def trade_off(rows: Sequence[ResultRow], style: Looks) -> Figure:
-    """Mean return against violation rate, one line per method over its budgets; up and to the left is better."""
+def trade_off(rows: Sequence[ResultRow], style: Looks, reference: Sequence[KnownDanger] = ()) -> Figure:
+    """Mean return against violation rate, one line per method over its budgets; up and to the left is better.
+
+    The broken line is what is possible when the danger is known.
+    """
     figure = sheet(3.1)
     axes = figure.add_subplot(
         title="Return against violations", xlabel="violation rate", ylabel="mean return"
     )
     ends = []
+    if reference:
+        x, y = (
+            np.array([getattr(known, name) for known in reference])
+            for name in ("violation_rate", "mean_return")
+        )
+        axes.plot(
+            x, y, color=KNOWN.color, marker=KNOWN.marker, markersize=5.0, markeredgecolor="white",
+            markeredgewidth=0.7, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2,
+        )  # fmt: skip
+        ends.append(("danger known", float(x[0]), float(y[0]), KNOWN))
     for name in dict.fromkeys(row.method for row in rows):
         look = style[name]
         line = [row for row in rows if row.method == name]

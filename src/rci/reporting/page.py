@@ -109,19 +109,34 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
             "<p>There are several kinds of danger, and an episode violates if it meets any of them. A budget is one of "
             "each kind: it counts as kept if that of every kind is, and as not kept if that of some kind is not.</p>"
         )
+    known = bool(report.reference)
     content += table(
         "Every method at every budget",
         (
             "method", "budget", "violation rate", "interval", "budget kept", "mean return",
-            "return until violation", "threshold", "multiplier", "seeds", "episodes",
+            "return until violation", *(("possible", "share of the way") if known else ()), "threshold",
+            "multiplier", "seeds", "episodes",
         ),
-        [_result_cells(row, style[row.method], places) for row in rows],
+        [_result_cells(row, style[row.method], places, known) for row in rows],
         note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, for the mean of just these "
         "policies; how far policies differ is shown by the dots in the figures. Returns: mean over seeds ± standard "
         "error, over the full episode and until its first violation, where a monitor would stop it."
-        + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else ""),
+        + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else "")
+        + (_known_note(report) if known else ""),
     )  # fmt: skip
     return content + _by_channel(rows, style) + grid(pictures, "two") + _contrasts(rows, style)
+
+
+def _known_note(report: ReportInput) -> str:
+    """What the columns about drivers who know the danger say."""
+    seeds = max(entry.seeds for entry in report.reference)
+    return (
+        " Possible: the violation rate at which drivers who know the danger, trained online with the truth (rci "
+        f"reference, {seeds} seed{'' if seeds == 1 else 's'}), earn at least as much; a dash where none earns so much. "
+        "Share of the way: from reward-only (0%) to the best of them (100%), by the share of return kept, from random "
+        "actions to the blind driver, less the violation rate. It is below 0 where a policy gives up more return than "
+        "violations."
+    )
 
 
 def _by_channel(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
@@ -174,7 +189,8 @@ def _contrast_cells(row: ResultRow, look: Look) -> list[str]:
     ]
 
 
-def _result_cells(row: ResultRow, look: Look, places: int) -> list[str]:
+def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[str]:
+    shares = ["–" if share is None else percent(share) for share in (row.possible, row.share_of_way)]
     return [
         method_name(row.method, look),
         escape(row.asked),
@@ -183,6 +199,7 @@ def _result_cells(row: ResultRow, look: Look, places: int) -> list[str]:
         yes_no(row.budget_kept),
         _with_error(row.mean_return, row.return_error, places),
         _with_error(row.return_until_violation, row.until_violation_error, places),
+        *(shares if known else ()),
         number(row.threshold),
         number(row.multiplier),
         str(row.seeds),

@@ -86,6 +86,7 @@ LOOKS = {
     "rci": Look("#0072b2", "#0069a4", "o"),
     "oracle": Look("#cc79a7", "#a1457a", "D"),
 }
+KNOWN = Look("#4a4f59", INK, "*")  # drivers who know the danger: no method
 OTHERS = (
     Look("#009e73", "#007a59", "X"),
     Look("#000000", "#000000", "<"),

@@ -60,6 +60,8 @@ class ResultRow(NamedTuple):
     seed_returns: tuple[float, ...]
     contrast: Contrast | None
     channels: tuple[ChannelRow, ...] = ()
+    possible: float | None = None
+    share_of_way: float | None = None
 
 
 class CostRow(NamedTuple):
@@ -206,6 +208,12 @@ def headline(report: ReportInput) -> list[str]:
             for row in others
         )
         sentences.append(f"In comparison: {listed}.")
+    if report.reference:
+        best = min(report.reference, key=lambda known: known.violation_rate)
+        sentences.append(
+            "A driver who knows the danger, trained online with the truth, violates in "
+            f"{percent(best.violation_rate)} at {number(best.mean_return)}."
+        )
     return sentences
 
 
@@ -241,6 +249,7 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
             for entry in report.field_maps
         ],
         "demonstrators": report.demonstrators,
+        "reference": [asdict(known) for known in report.reference],
         "settings": report.settings,
         "versions": report.versions,
         "timings": report.timings,
@@ -317,6 +326,8 @@ def result_row(result: MethodResult) -> ResultRow:
         seed_returns=returns,
         contrast=result.contrast,
         channels=channels,
+        possible=result.possible,
+        share_of_way=result.share_of_way,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rci.data.errors import RciError
 from rci.run.command import AsJson, Settings, Workers, print_json, print_text
 
 
@@ -43,8 +44,13 @@ def reference(
     from rci.run.progress import show_study
     from rci.run.reference.study import parse_prices, rows_file, run_reference
     from rci.run.reference.table import criteria_lines, reference_table
-    from rci.tasks import get
+    from rci.tasks import TASKS, get
 
+    if Path(task).exists() and task not in TASKS:
+        raise RciError(
+            f"{task} is recorded data; a reference needs a simulator and the rule of what is unsafe in it, so name a "
+            f"task: {', '.join(TASKS)}."
+        )
     get(task)
     chosen = None if prices is None else parse_prices(prices)
     with show_study("drivers") as (report, tell):

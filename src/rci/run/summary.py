@@ -14,14 +14,22 @@ import numpy as np
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
-from rci.data.record import Array
+from rci.data.record import Array, fitting
 from rci.data.types import Policy, Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
-    from rci.reporting.contents import ChannelResult, Contrast, CriticMap, FieldMap, MethodResult
+    from rci.evaluation.reference import ReferencePoint, Ruler
+    from rci.reporting.contents import (
+        ChannelResult,
+        Contrast,
+        CriticMap,
+        FieldMap,
+        KnownDanger,
+        MethodResult,
+    )
     from rci.tasks.base import Probe, Task
 
 
@@ -33,8 +41,9 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
 
     scores = {entry: store.read(out / "scores" / entry.name, "scores") for entry in entries(config)}
     write_json(out / "results.json", result_rows(config, scores))
+    measure = known_danger(config.task, out)
     results = [
-        method_result(out, list(group), scores)
+        method_result(out, list(group), scores, measure)
         for _, group in groupby(entries(config), key=lambda entry: (entry.method, entry.budget))
     ]
     episodes, labels = store.read(out / "episodes", "episodes"), store.read(out / "labels", "labels")
@@ -60,12 +69,56 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             critic_maps=critic_maps(config, out, task),
             field_maps=field_maps(config, out, task),
             demonstrators=demonstrators,
+            reference=() if measure is None else tuple(map(_known_point, measure.frontier)),
         ),
         out / "report",
     )
 
 
-def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) -> MethodResult:
+def known_danger(task: str, out: Path) -> Ruler | None:
+    """What is possible on a task when the danger is known: the rows of `rci reference` in the folder that one works in.
+
+    They are copied to the run, whose report goes on showing them; None where there are none.
+    """
+    from rci.evaluation.reference import reference_points, ruler
+    from rci.run.reference.study import rows_file
+    from rci.run.rows import read_rows
+
+    kept = out / "reference.json"
+    rows = [row for row in read_rows(rows_file(task)) or read_rows(kept) if not row.get("world")]
+    if not rows:
+        return None
+    write_json(kept, rows)
+    with fitting("the rows of the reference"):
+        return ruler(reference_points(rows))
+
+
+def _known_point(point: ReferencePoint) -> KnownDanger:
+    from rci.reporting.contents import KnownDanger
+
+    shared = {name: value for name, value in point._asdict().items() if name in KnownDanger.__annotations__}
+    return KnownDanger(**shared)
+
+
+def shares_of_the_possible(
+    measure: Ruler | None, scores: Sequence[Scores], blind: Sequence[Scores]
+) -> dict[str, float | None]:
+    """How a method compares with what is possible: at the same return, and as a share of the way from reward-only."""
+    from rci.evaluation.reference import possible_at, share_of_way
+
+    if measure is None:
+        return {}
+    policy, reward_only = (
+        (float(np.mean([s.mean_return for s in own])), float(np.mean([s.violation_rate for s in own])))
+        for own in (scores, blind or scores)
+    )
+    way = share_of_way(measure, policy, reward_only) if blind else None
+    return {"possible": possible_at(measure, policy[0]), "share_of_way": way}
+
+
+def method_result(
+    out: Path, members: list[Entry], scores: dict[Entry, Scores], measure: Ruler | None = None
+) -> MethodResult:
     """One method at one budget, over its seeds, with the statistics that the report shows."""
     from rci.evaluation.stats import clopper_pearson
     from rci.learning.budget import limits
@@ -79,6 +132,7 @@ def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) 
     unlimited = all(limit == math.inf for limit in own)
     # Limits of channels are none on all violations together, and a percentile is no share of episodes.
     share = math.inf if unlimited else None if named or isinstance(own[0], str) else own[0]
+    blind = [scores[entry] for entry in scores if entry.method == "reward-only"]
     return MethodResult(
         method=first.method,
         budget=share,
@@ -89,8 +143,9 @@ def method_result(out: Path, members: list[Entry], scores: dict[Entry, Scores]) 
         seed_intervals=tuple(clopper_pearson(int(s.violated.sum()), len(s)) for s in mine),
         rollouts=store.read(out / "rollouts" / first.name, "episodes"),
         multipliers=() if named else tuple(float(i["multiplier"]) for i in policies if "multiplier" in i),
-        contrast=contrast([scores[e] for e in scores if e.method == "reward-only"], mine, first.method),
+        contrast=contrast(blind, mine, first.method),
         channels=channel_results(first, mine, policies),
+        **shares_of_the_possible(measure, mine, blind),
     )
 
 
