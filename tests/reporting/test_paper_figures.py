@@ -6,10 +6,11 @@ import pytest
 from matplotlib.figure import Figure
 from paper_rows import row, sweep, whole_study
 
+from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.reporting import paper_map_figures
 from rci.reporting.figures import render
 from rci.reporting.palette import STYLE, looks
-from rci.reporting.paper_contents import CAREFUL_DRIVER, Setting, matched_ratio, setting_names
+from rci.reporting.paper_contents import Setting, matched_ratio, setting_names
 from rci.reporting.paper_figures import drawing_of, paper_looks
 from rci.run.paper.summary import paper_summary
 
@@ -94,13 +95,15 @@ def test_calibration_shows_policies_their_mean_and_the_diagonal():
     assert (mean.get_xdata()[0], mean.get_ydata()[0]) == pytest.approx((0.1, 0.3))
 
 
-def test_the_careful_driver_is_a_star_on_the_highway(study):
+def test_what_is_possible_is_a_line_on_its_task():
+    points = [ReferencePoint(name, price, 3, rate, rate, rate, gain, gain, gain, gain, None)
+              for name, price, rate, gain in (("blind", 0.0, 0.6, 50.0), ("informed", 9.0, 0.1, 48.0))]  # fmt: skip
+    study = paper_summary(whole_study(seeds=2), {"highway": Ruler(0.0, 50.0, points[1], tuple(points))})
     highway, fetch = built(study, "frontier").axes
-    stars = [line for axes in (highway, fetch) for line in axes.lines if line.get_marker() == "*"]
-    (star,) = stars
-    assert (star.get_ydata()[0], star.get_xdata()[0]) == CAREFUL_DRIVER
-    assert star.axes is highway
-    assert "not part of this package" in drawing_of(study.experiment("frontier"), paper_looks(study)).caption
+    (line,) = [line for axes in (highway, fetch) for line in axes.lines if line.get_marker() == "*"]
+    assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0.6, 0.1], [50.0, 48.0])
+    assert line.axes is highway
+    assert "danger is known" in drawing_of(study.experiment("frontier"), paper_looks(study)).caption
 
 
 def test_label_efficiency_has_a_tick_for_every_count(study):

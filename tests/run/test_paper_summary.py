@@ -8,6 +8,7 @@ import pytest
 from paper_rows import row, sweep, whole_study
 
 from rci.data.errors import RciError
+from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.evaluation.stats import clopper_pearson, t_half_width
 from rci.run.paper.answers import NOT_RUN
 from rci.run.paper.bars import MET, MISSED, OPEN
@@ -397,13 +398,14 @@ def test_methods_are_compared_in_one_setting():
     assert "1.0% against 10.0% of sparse" in found.evidence
 
 
-@pytest.mark.parametrize(("rate", "verdict"), [(0.09, MET), (0.1, MISSED)])
-def test_the_careful_driver(rate, verdict):
-    name = "highway: the careful driver"
-    rows = [policy("rci", 0, rate, 47.0), policy("sparse", 0, 0.01, 46.0), policy("hazard", 0, 0.3, 60.0)]
-    assert bar(rows, name).verdict == verdict
-    assert bar(rows[1:2], name).verdict == OPEN
-    assert "not part of this package" in bar(rows, name).promise
+def test_outcomes_are_held_against_what_is_possible():
+    point = ReferencePoint("informed", 30.0, 3, 0.0, 0.0, 0.01, 100.0, 99.0, 101.0, 100.0, None)
+    measure = Ruler(0.0, 100.0, point, (point,))
+    rows = [policy("reward-only", 0, 0.8, 100.0, budget="inf"), policy("rci", 0, 0.2, 80.0)]
+    found = {o.method: o for o in paper_summary(rows, {"highway": measure}).experiment("highway").outcomes}
+    assert found["rci"].share_of_way == pytest.approx((0.8 - 0.2 - 0.2) / 0.8)
+    assert found["reward-only"].share_of_way is None
+    assert outcomes_of(rows)["rci"].share_of_way is None  # nobody measured what is possible
 
 
 def test_the_rows_are_json():

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from rci.reporting.contents import KnownDanger
 
 # Of the way from the lowest return to that of reward-only: where methods are compared first.
 MATCHED_SHARE = 0.75
-# Return and violation rate of a scripted driver on the highway that keeps its distance.
-CAREFUL_DRIVER = (47.0, 0.09)
-CAREFUL_DRIVER_NOTE = "a reference given when the study was planned, not part of this package"
 FIRST_VIOLATIONS = (
     "By kind of danger: how often it was the first violation of an episode; later ones do not count."
 )
@@ -107,6 +106,7 @@ class Outcome(NamedTuple):
     log_violation: Estimate | None  # of the policies that would be chosen without a simulator
     log_return: Estimate | None
     channels: tuple[tuple[str, Estimate], ...]  # how often each kind of danger was the first violation
+    share_of_way: float | None = None  # from reward-only to the best driver who knows the danger
 
 
 class Frontier(NamedTuple):
@@ -142,6 +142,9 @@ class Experiment:
     frontiers: tuple[Frontier, ...]
     rows: int  # evaluated policies behind it
     seeds: tuple[int, ...]
+    references: Mapping[str, tuple[KnownDanger, ...]] = field(
+        default_factory=dict
+    )  # what is possible, by task
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from rci.reporting.palette import FAINT, INK, QUIET, ROUND, Look, sheet
+from rci.reporting.contents import KnownDanger
+from rci.reporting.palette import FAINT, KNOWN, QUIET, ROUND, Look, sheet
 from rci.reporting.paper_bar_figures import percent_tick
 from rci.reporting.paper_contents import (
-    CAREFUL_DRIVER,
     MATCHED_SHARE,
     Frontier,
     Setting,
@@ -68,8 +68,14 @@ def calibration(frontiers: Sequence[Frontier], style: Looks) -> Figure:
     return figure
 
 
-def frontier(frontiers: Sequence[Frontier], style: Looks) -> Figure:
-    """Return against violation rate: a curve for what each method reaches, a mark for each of its policies."""
+def frontier(
+    frontiers: Sequence[Frontier], style: Looks, references: Mapping[str, Sequence[KnownDanger]] | None = None
+) -> Figure:
+    """Return against violation rate: a curve for what each method reaches, a mark for each of its policies.
+
+    references: what is possible when the danger is known, by task.
+    """
+    references = references or {}
     figure, panels = _panels([one.setting for one in frontiers])
     for setting, axes in panels.items():
         for one in (one for one in frontiers if one.setting == setting):
@@ -84,9 +90,11 @@ def frontier(frontiers: Sequence[Frontier], style: Looks) -> Figure:
                     linewidth=1.6,
                     zorder=3,
                 )
-        if setting.task == "highway":
-            gain, rate = CAREFUL_DRIVER
-            axes.plot(rate, gain, "*", color=INK, markersize=10, markeredgecolor="white", zorder=5)
+        if known := references.get(setting.task, ()):
+            rates, returns = [one.violation_rate for one in known], [one.mean_return for one in known]
+            axes.plot(
+                rates, returns, KNOWN.marker, linestyle=(0, (4, 2)), color=KNOWN.color, markersize=7, zorder=5
+            )
         axes.set_xlim(left=min(-0.01, axes.get_xlim()[0]))
         axes.set_xlabel("violation rate")
         axes.xaxis.set_major_formatter(FuncFormatter(percent_tick))
@@ -96,8 +104,10 @@ def frontier(frontiers: Sequence[Frontier], style: Looks) -> Figure:
     if any(one.method == REWARD_ONLY for one in frontiers):
         look = style[REWARD_ONLY]
         marks[REWARD_ONLY] = Line2D([], [], marker=look.marker, color=look.color, linestyle="", markersize=5)
-    if any(setting.task == "highway" for setting in panels):
-        marks["careful driver"] = Line2D([], [], marker="*", color=INK, linestyle="", markersize=8)
+    if any(setting.task in references for setting in panels):
+        marks["danger known"] = Line2D(
+            [], [], marker=KNOWN.marker, color=KNOWN.color, linestyle="", markersize=8
+        )
     _legend(figure, [one.method for one in frontiers if one.method != REWARD_ONLY], style, marks)
     return figure
 

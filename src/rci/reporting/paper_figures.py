@@ -13,7 +13,6 @@ from rci.reporting import paper_bar_figures, paper_curve_figures, paper_map_figu
 from rci.reporting.figures import Picture, render
 from rci.reporting.palette import Look, family_looks
 from rci.reporting.paper_contents import (
-    CAREFUL_DRIVER_NOTE,
     FIRST_VIOLATIONS,
     MATCHED_SHARE,
     Experiment,
@@ -72,8 +71,8 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
             "Mean return against violation rate.",
             "Up and to the left is better. Marks: policies. Curves: what a method reaches by mixing its policies and "
             "those of reward-only, chosen on selection episodes and told on evaluation episodes; means over seeds. "
-            f"The star is a scripted driver that keeps its distance: {CAREFUL_DRIVER_NOTE}.",
-            partial(paper_curve_figures.frontier, frontiers, style),
+            "Broken lines: what is possible when the danger is known, to drivers trained online with the truth.",
+            partial(paper_curve_figures.frontier, frontiers, style, experiment.references),
         )
     if experiment.name == "label-efficiency":
         if not any(one.method != "reward-only" and matched_at(one, MATCHED_SHARE) for one in frontiers):

@@ -58,6 +58,10 @@ OUTCOME_NOTE = (
     "chosen without a simulator, by the lowest predicted cost among those in the upper half of predicted returns. "
     f"{SEEDS_NOTE}"
 )
+WAY_NOTE = (
+    "Share of the way: from reward-only (0%) to the best driver who knows the danger (100%, rci reference), by the "
+    "share of return kept, from random actions to the blind driver, less the violation rate."
+)
 CONTRAST_NOTE = (
     "Ratio: violation rate of the selected policies divided by that of the other method, with its 95% bootstrap "
     "interval within seeds. Difference: return minus that of reward-only; p: Welch's t-test over seeds. "
@@ -141,6 +145,7 @@ def outcome_table(experiment: Experiment) -> PaperTable:
     outcomes = experiment.outcomes
     places = column_places([one.mean_return.mean for one in outcomes])
     where, columns = _where([one.setting for one in outcomes])
+    known = any(one.share_of_way is not None for one in outcomes)
     cells = tuple(
         (
             *columns[one.setting],
@@ -152,6 +157,7 @@ def outcome_table(experiment: Experiment) -> PaperTable:
             MISSING if one.return_norm is None else with_error(one.return_norm, 2),
             with_error(one.mean_return, places),
             with_error(one.until_stop, places),
+            *((MISSING if one.share_of_way is None else percent(one.share_of_way),) if known else ()),
             MISSING if one.log_violation is None else share_with_error(one.log_violation),
             MISSING if one.log_return is None else with_error(one.log_return, places),
         )
@@ -159,9 +165,11 @@ def outcome_table(experiment: Experiment) -> PaperTable:
     )
     headers = (
         *where, "method", "budget", "seeds", "violation rate", "95% interval", "normalised return", "return",
-        "return until violation", "from logs: violation rate", "from logs: return",
+        "return until violation", *(("share of the way",) if known else ()), "from logs: violation rate",
+        "from logs: return",
     )  # fmt: skip
-    return PaperTable(experiment.name, f"{experiment.title}: selected policies", headers, cells, OUTCOME_NOTE)
+    note = f"{OUTCOME_NOTE} {WAY_NOTE}" if known else OUTCOME_NOTE
+    return PaperTable(experiment.name, f"{experiment.title}: selected policies", headers, cells, note)
 
 
 def contrast_table(experiment: Experiment) -> PaperTable:

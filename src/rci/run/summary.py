@@ -14,20 +14,19 @@ import numpy as np
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.options import build
-from rci.data.record import Array, fitting
+from rci.data.record import Array
 from rci.data.types import Policy, Scores, StepCosts, kept_rows
 from rci.run.config import RunConfig
 from rci.run.jobs import oracle_of
 from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings, write_json
 
 if TYPE_CHECKING:
-    from rci.evaluation.reference import ReferencePoint, Ruler
+    from rci.evaluation.reference import Ruler
     from rci.reporting.contents import (
         ChannelResult,
         Contrast,
         CriticMap,
         FieldMap,
-        KnownDanger,
         MethodResult,
     )
     from rci.tasks.base import Probe, Task
@@ -37,6 +36,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
     """Write results.json and report/index.html of a run whose jobs are all done."""
     from rci.reporting.contents import ReportInput
     from rci.reporting.page import write_report
+    from rci.run.reference.known import known_points
     from rci.tasks import get
 
     scores = {entry: store.read(out / "scores" / entry.name, "scores") for entry in entries(config)}
@@ -69,7 +69,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             critic_maps=critic_maps(config, out, task),
             field_maps=field_maps(config, out, task),
             demonstrators=demonstrators,
-            reference=() if measure is None else tuple(map(_known_point, measure.frontier)),
+            reference=known_points(measure),
         ),
         out / "report",
     )
@@ -80,40 +80,14 @@ def known_danger(task: str, out: Path) -> Ruler | None:
 
     They are copied to the run, whose report goes on showing them; None where there are none.
     """
-    from rci.evaluation.reference import reference_points, ruler
+    from rci.run.reference.known import known_rows, known_ruler
     from rci.run.reference.study import rows_file
-    from rci.run.rows import read_rows
 
     kept = out / "reference.json"
-    rows = [row for row in read_rows(rows_file(task)) or read_rows(kept) if not row.get("world")]
-    if not rows:
-        return None
-    write_json(kept, rows)
-    with fitting("the rows of the reference"):
-        return ruler(reference_points(rows))
-
-
-def _known_point(point: ReferencePoint) -> KnownDanger:
-    from rci.reporting.contents import KnownDanger
-
-    shared = {name: value for name, value in point._asdict().items() if name in KnownDanger.__annotations__}
-    return KnownDanger(**shared)
-
-
-def shares_of_the_possible(
-    measure: Ruler | None, scores: Sequence[Scores], blind: Sequence[Scores]
-) -> dict[str, float | None]:
-    """How a method compares with what is possible: at the same return, and as a share of the way from reward-only."""
-    from rci.evaluation.reference import possible_at, share_of_way
-
-    if measure is None:
-        return {}
-    policy, reward_only = (
-        (float(np.mean([s.mean_return for s in own])), float(np.mean([s.violation_rate for s in own])))
-        for own in (scores, blind or scores)
-    )
-    way = share_of_way(measure, policy, reward_only) if blind else None
-    return {"possible": possible_at(measure, policy[0]), "share_of_way": way}
+    rows = known_rows(rows_file(task)) or known_rows(kept)
+    if rows:
+        write_json(kept, rows)
+    return known_ruler(rows)
 
 
 def method_result(
@@ -123,6 +97,7 @@ def method_result(
     from rci.evaluation.stats import clopper_pearson
     from rci.learning.budget import limits
     from rci.reporting.contents import MethodResult
+    from rci.run.reference.known import shares
 
     first = members[0]
     mine = tuple(scores[entry] for entry in members)
@@ -133,6 +108,9 @@ def method_result(
     # Limits of channels are none on all violations together, and a percentile is no share of episodes.
     share = math.inf if unlimited else None if named or isinstance(own[0], str) else own[0]
     blind = [scores[entry] for entry in scores if entry.method == "reward-only"]
+    possible, way = shares(
+        measure, *([(s.mean_return, s.violation_rate) for s in part] for part in (mine, blind))
+    )
     return MethodResult(
         method=first.method,
         budget=share,
@@ -145,7 +123,8 @@ def method_result(
         multipliers=() if named else tuple(float(i["multiplier"]) for i in policies if "multiplier" in i),
         contrast=contrast(blind, mine, first.method),
         channels=channel_results(first, mine, policies),
-        **shares_of_the_possible(measure, mine, blind),
+        possible=possible,
+        share_of_way=way,
     )
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from rci.reporting.paper_contents import (
-    CAREFUL_DRIVER,
-    CAREFUL_DRIVER_NOTE,
     MATCHED_SHARE,
     Bar,
     Estimate,
@@ -19,7 +17,7 @@ from rci.reporting.paper_contents import (
     matched_at,
 )
 from rci.reporting.summary import number, percent
-from rci.run.paper.policy_rows import REPORTED_LOGS, REWARD_ONLY, PolicyRow
+from rci.run.paper.policy_rows import REPORTED_LOGS, REWARD_ONLY
 
 METHOD = "rci"
 MET, MISSED, OPEN = "met", "missed", "not yet measured"
@@ -35,7 +33,7 @@ Measured = TypeVar("Measured", Outcome, Frontier)
 Claim = tuple[str, str]  # a verdict and the numbers behind it
 
 
-def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> tuple[Bar, ...]:
+def check_bars(experiments: Sequence[Experiment]) -> tuple[Bar, ...]:
     """Every promise, in a fixed order, by the logs that are reported on alone."""
     by_name = {experiment.name: experiment for experiment in experiments}
 
@@ -95,7 +93,7 @@ def check_bars(experiments: Sequence[Experiment], rows: Sequence[PolicyRow]) -> 
                 [_lower_at_matched_return(frontiers, rival) for rival in MATCHED_RIVALS],
             )
         )
-    return (*bars, _careful_driver([row for row in rows if row.logs_seed == REPORTED_LOGS]))
+    return tuple(bars)
 
 
 def verdict(claims: Iterable[Claim]) -> str:
@@ -191,34 +189,6 @@ def _lower_at_matched_return(frontiers: dict[str, Frontier], rival: str) -> Clai
     if first is None or second is None:
         return OPEN, f"{told}: one seed has no interval"
     return MET if first[1] < second[0] else MISSED, told
-
-
-def _careful_driver(rows: Sequence[PolicyRow]) -> Bar:
-    """The policy is chosen by its selection episodes, so that its evaluation episodes are no lucky draw."""
-    target, limit = CAREFUL_DRIVER
-    drives = [
-        row
-        for row in rows
-        if row.task == "highway" and row.noise == "clean" and row.selection_return >= target
-    ]
-    best = min(drives, key=lambda row: (row.selection_violation_rate, -row.selection_return), default=None)
-    if best is None:
-        claim = OPEN, f"{OPEN}: no policy returns {target:g} on its selection episodes"
-    else:
-        kept = best.mean_return >= target and best.violation_rate <= limit
-        claim = (
-            MET if kept else MISSED,
-            (
-                f"{best.method} on {best.dataset} data, budget {best.budget}, seed {best.seed}: "
-                f"{percent(best.violation_rate)} at a return of {number(best.mean_return)}"
-            ),
-        )
-    return _bar(
-        "highway: the careful driver",
-        f"the best policy is at or beyond the careful scripted driver ({percent(limit)} at a return of {target:g}; "
-        f"{CAREFUL_DRIVER_NOTE})",
-        [claim],
-    )
 
 
 def _with_interval(found: Reached) -> str:

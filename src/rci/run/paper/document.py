@@ -19,7 +19,9 @@ from rci.reporting.paper_page import ASKED, COMMAND, duration, headline
 from rci.reporting.paper_tables import PaperTable, bar_table, paper_tables
 from rci.run.command import run_command
 from rci.run.paper.summary import paper_summary
+from rci.run.reference.known import known_rulers
 from rci.run.rows import Row, read_rows
+from rci.tasks import TASKS
 
 WIDTH = 120
 
@@ -45,7 +47,7 @@ writes every number, table and figure below to a page of its own; this page is m
 
 def results_document(rows: Sequence[Row]) -> str:
     """The whole page. The same rows give the same text, in whatever order they come."""
-    summary = paper_summary(rows)
+    summary = paper_summary(rows, known_rulers(TASKS))
     tables = paper_tables(summary)
     parts = [INTRODUCTION, _facts(summary), _bars(summary)]
     parts += [_experiment(one, tables.get(one.name, [])) for one in summary.experiments if one.rows]

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from rci.evaluation.reference import Ruler
 from rci.evaluation.stats import bootstrap_ratio_of_counts, clopper_pearson, t_half_width, welch_t_test
 from rci.reporting.paper_contents import Estimate, Outcome, Ratio, Setting, WelchTest
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow
+from rci.run.reference.known import shares
 
 COMPARED_WITH = ("sparse", "hazard", REWARD_ONLY)
 BOOTSTRAP_SEED = 0
@@ -56,8 +58,13 @@ def select_from_logs(rows: Sequence[PolicyRow]) -> PolicyRow | None:
     return rows[choose_safest(returns, costs[:, None], KEPT_RETURN)]
 
 
-def outcome(setting: Setting, method: str, rows_of: dict[str, list[PolicyRow]]) -> Outcome | None:
-    """What the selected policies of a method do; None if none was selected yet. rows_of: by method, in this setting."""
+def outcome(
+    setting: Setting, method: str, rows_of: dict[str, list[PolicyRow]], measure: Ruler | None = None
+) -> Outcome | None:
+    """What the selected policies of a method do; None if none was selected yet. rows_of: by method, in this setting.
+
+    measure: what is possible on the task when the danger is known.
+    """
     chosen = selected_policies(rows_of[method])
     if not chosen:
         return None
@@ -87,6 +94,7 @@ def outcome(setting: Setting, method: str, rows_of: dict[str, list[PolicyRow]]) 
         log_violation=estimate([row.violation_rate for row in logged]) if logged else None,
         log_return=estimate([row.mean_return for row in logged]) if logged else None,
         channels=_channels(chosen),
+        share_of_way=shares(measure, _pairs(chosen), _pairs(reference))[1],
     )
 
 
@@ -94,6 +102,10 @@ def selected_policies(rows: Iterable[PolicyRow]) -> list[PolicyRow]:
     """The selected policy of each seed that has one."""
     chosen = (select_by_simulator(own) for own in by_seed(rows).values())
     return [row for row in chosen if row is not None]
+
+
+def _pairs(rows: Sequence[PolicyRow]) -> list[tuple[float, float]]:
+    return [(row.mean_return, row.violation_rate) for row in rows]
 
 
 def _normalised(chosen: Sequence[PolicyRow]) -> Estimate | None:

@@ -11,7 +11,9 @@ from rci.run.paper.experiments import Experiment, Scale
 from rci.run.paper.samples import Places as SamplePlaces
 from rci.run.paper.samples import Samples, TaskPlaces, sample_pictures
 from rci.run.paper.summary import paper_summary
+from rci.run.reference.known import known_rulers
 from rci.run.rows import Row
+from rci.tasks import TASKS
 
 COMPARISONS = Path("results")  # where comparisons of redistributors are kept, as redistributors-TASK.json
 
@@ -22,7 +24,9 @@ def write_page(
     """Write OUT/report: the page of all rows, its figures and tables, the policies of these experiments drawn."""
     drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
     samples = sample_pictures(sample_places(drawn, scale, Places(out))) if drawn else Samples([], [])
-    return write_paper(paper_summary(rows), samples.pictures, out / "report", samples.missing, command)
+    return write_paper(
+        paper_summary(rows, known_rulers(TASKS)), samples.pictures, out / "report", samples.missing, command
+    )
 
 
 def sample_places(drawn: Iterable[Cell], scale: Scale, places: Places) -> SamplePlaces:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from rci.evaluation.reference import Ruler
 from rci.reporting.palette import family_looks
 from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import QUESTIONS, answer_of
@@ -11,14 +12,15 @@ from rci.run.paper.bars import check_bars
 from rci.run.paper.frontiers import compared_returns, method_frontier, recording
 from rci.run.paper.outcomes import outcome
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
+from rci.run.reference.known import known_points
 from rci.run.rows import Row
 
 SHOWS = {"frontier": "calibration", "when-it-pays": "label-efficiency"}
 
 
-def paper_summary(rows: Sequence[Row]) -> PaperSummary:
-    """Everything that these rows say, however many of them there are yet."""
-    every_row = policy_rows(rows)
+def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None) -> PaperSummary:
+    """Everything that these rows say, however many of them there are yet. rulers: what is possible, by task."""
+    every_row, rulers = policy_rows(rows), rulers or {}
     policies = one_row_per_policy(every_row)
     names = [*QUESTIONS, *sorted({row.experiment for row in every_row} - set(QUESTIONS))]
     returns = compared_returns(every_row)
@@ -29,16 +31,17 @@ def paper_summary(rows: Sequence[Row]) -> PaperSummary:
         outcomes, frontiers = [], []
         for setting in sorted({row.setting for row in own}, key=shown_order):
             by_method = _by_method([row for row in own if row.setting == setting])
-            found = (outcome(setting, method, by_method) for method in by_method)
+            measure = rulers.get(setting.task)
+            found = (outcome(setting, method, by_method, measure) for method in by_method)
             outcomes += [one for one in found if one is not None]
             asked = returns.get(recording(setting))
             frontiers += [
                 method_frontier(setting, method, by_method[method], unlimited, asked) for method in by_method
             ]
-        experiments.append(_experiment(name, outcomes, frontiers, own))
+        experiments.append(_experiment(name, outcomes, frontiers, own, rulers))
     return PaperSummary(
         experiments=tuple(experiments),
-        bars=check_bars(experiments, every_row),
+        bars=check_bars(experiments),
         rows=len(policies),
         seconds=sum(row.seconds for row in policies),
         versions=tuple(sorted({row.versions for row in every_row})),
@@ -57,7 +60,11 @@ def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
 
 
 def _experiment(
-    name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Frontier], rows: Sequence[PolicyRow]
+    name: str,
+    outcomes: Sequence[Outcome],
+    frontiers: Sequence[Frontier],
+    rows: Sequence[PolicyRow],
+    rulers: Mapping[str, Ruler],
 ) -> Experiment:
     title, question = QUESTIONS.get(name, (name, "What came out?"))
     return Experiment(
@@ -69,4 +76,5 @@ def _experiment(
         frontiers=tuple(frontiers),
         rows=len(rows),
         seeds=tuple(sorted({row.seed for row in rows})),
+        references={task: known_points(measure) for task, measure in rulers.items()},
     )

@@ -38,6 +38,14 @@ PPO: dict[str, dict[str, Any]] = {
         "epochs": 10,
         "initial_deviation": 0.4,
     },
+    "fetch-reach-fine": {
+        "total_steps": 409_600,
+        "rollout_length": 50,
+        "discount": 0.97,
+        "learning_rate": 2e-3,
+        "epochs": 10,
+        "initial_deviation": 0.4,
+    },
     "point": {"total_steps": 500_000, "learning_rate": 1e-3},
 }
 GOING_ON: dict[str, dict[str, Any]] = {
@@ -47,7 +55,7 @@ GOING_ON: dict[str, dict[str, Any]] = {
 }
 PRICES: dict[str, tuple[float, ...]] = {
     "highway": (0.0, 10.0, 30.0),
-    "fetch-reach": (0.0, 1.0, 10.0),
+    "fetch-reach": (0.0, 3.0, 10.0),
     "point": (0.0, 0.3, 3.0),
 }
 

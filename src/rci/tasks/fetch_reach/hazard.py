@@ -71,7 +71,7 @@ class Hazard:
         return (self.distance(goal) < self.clearance) | aside
 
 
-HAZARD = Hazard(centre=(1.4267, 0.834, 0.5347), radius=0.07, cone=50.0)
+HAZARD = Hazard(centre=(1.4226, 0.8299, 0.6155), radius=0.04, cone=20.0)  # chosen in docs/fetch_reach.md
 
 
 def check_hazard(given: Hazard | None) -> Hazard | None:
