@@ -67,10 +67,20 @@ def test_a_price_makes_driving_safer():
     assert rates[1] < rates[0] / 2
 
 
-@pytest.mark.parametrize("price", [-1.0, math.nan, math.inf])
-def test_prices_that_are_none(price, blind):
+@pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])
+def test_prices_and_margins_that_are_none(wrong, blind):
     with pytest.raises(RciError, match="must be a number, 0 or more"):
-        train_informed("point", price, 0, TINY, blind)
+        train_informed("point", wrong, 0, TINY, blind)
+    with pytest.raises(RciError, match="must be a distance, 0 or more"):
+        train_informed("point", 1.0, 0, TINY, blind, margin=wrong)
+
+
+def test_a_margin_is_charged_for_as_well(blind):
+    """With one that reaches everywhere, every step has its price, and so training ends elsewhere."""
+    without, with_it = (
+        train_informed("point", 2.0, 1, TINY, blind, margin=m).model.arrays for m in (0.0, 500.0)
+    )
+    assert not np.array_equal(without["networks.actor.weights.0"], with_it["networks.actor.weights.0"])
 
 
 def test_where_training_begins_is_checked(blind):

@@ -104,7 +104,7 @@ def test_prices():
 
 def test_another_world_has_rows_of_its_own():
     usual = Setting("highway", 100, {"total_steps": 1}, {}, {})
-    other = Setting("highway", 100, {"total_steps": 1}, {}, {}, {"vehicles_density": 1})
+    other = Setting("highway", 100, {"total_steps": 1}, {}, {}, 0.0, {"vehicles_density": 1})
     blind = Driver("blind", 0.0, 0)
     assert key_of(blind, usual) != key_of(blind, other)
     assert "ppo" in [driver.name for driver in drivers("highway", (0.0,), 1, {})]

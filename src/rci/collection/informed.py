@@ -31,14 +31,19 @@ def train_informed(
     seed: int = 0,
     config: Config | None = None,
     blind: Informed | None = None,
+    margin: float = 0.0,
     world: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Informed:
     """Train a driver to whom a violation costs `price`, and ends what is to be earned; a price of 0 is a blind driver.
 
-    blind: the driver of price 0, from which the others go on. world: changes of the task's configuration.
+    blind: the driver of price 0, from which the others go on. margin: how much further than danger reaches the price is
+    charged, in the task's own distance; the driver keeps that distance, and its tests do not know of it. world: changes
+    of the task's configuration.
     """
     check_price(price)
+    if not 0.0 <= margin < math.inf:
+        raise RciError(f"the margin must be a distance, 0 or more, got {margin}.")
     config, task, world = config or Config(), get(task_name), dict(world or {})
     if (blind is None) != (price == 0.0):
         raise RciError("a driver with a price goes on from a blind one, and a blind one from nothing.")
@@ -48,11 +53,12 @@ def train_informed(
             raise RciError(f"the blind driver is not one of {task_name!r} in the same world.")
     start = None if blind is None else _end_of(blind)
     purpose = BLIND if blind is None else PRICED
-    training = train(task_name, seed, purpose, config, price, start, world, progress)
+    training = train(task_name, seed, purpose, config, price, margin, start, world, progress)
     facts = {
         "task": task_name,
         "world": world,
         "price": float(price),
+        "margin": float(margin),
         "seed": seed,
         "curve": training.curve,
         "obs_shape": list(task.obs_shape),

@@ -189,7 +189,7 @@ def matched_ratio(ours: Frontier, theirs: Frontier, share: float) -> float | Non
 
 # The order in which values are shown; others come behind, by name.
 ORDERS = {
-    "task": ("highway", "fetch-reach", "point", "highway-two"),
+    "task": ("highway", "highway-disc", "fetch-reach", "point", "highway-two"),
     "dataset": ("ppo", "random", "mixed"),
     "noise": ("clean", "noisy", "adversarial", "human"),
 }

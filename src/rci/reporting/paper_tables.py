@@ -40,6 +40,7 @@ USUAL = (OUTCOMES, CONTRASTS, FRONTIERS)
 # experiments are compared in one of their own.
 KINDS: dict[str, tuple[str, ...]] = {
     "highway": (OUTCOMES, CONTRASTS),
+    "highway-disc": (OUTCOMES, CONTRASTS),
     "fetch-reach": (OUTCOMES, CONTRASTS),
     "frontier": (FRONTIERS,),
     "calibration": (BUDGETS,),

@@ -133,8 +133,9 @@ def _informed(job: Job, progress: Progress) -> Record:
     from rci.collection.ppo import Config
 
     blind = _read(job, "blind", "informed") if "blind" in job.inputs else None
-    task, price, world, ppo = (job.settings[name] for name in ("task_name", "price", "world", "ppo"))
-    return train_informed(task, price, job.seed, build(Config, ppo, "ppo"), blind, world, progress)
+    options = {name: job.settings[name] for name in ("task_name", "price", "margin", "world")}
+    config = build(Config, job.settings["ppo"], "ppo")
+    return train_informed(seed=job.seed, config=config, blind=blind, progress=progress, **options)
 
 
 def _drive(job: Job, progress: Progress) -> Record:

@@ -103,14 +103,10 @@ def command(
     study: Annotated[Path, typer.Argument(help="Rows of `rci paper`.")] = Path("results/paper.json"),
 ) -> None:
     """Print what a million episodes and a thousand policies cost on many machines."""
-    typer.echo(scaling_table(read_figures(*(_rows_of(path) for path in (bench, study)))))
-
-
-def _rows_of(path: Path) -> list[Row]:
-    rows = read_rows(path)
-    if not rows:
-        raise RciError(f"{path} is not there, or has no rows.")
-    return rows
+    measured = read_rows(bench)
+    if not measured:
+        raise RciError(f"{bench} is not there, or has no rows.")
+    typer.echo(scaling_table(read_figures(measured, read_rows(study))))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ QUESTIONS = {
         "Safe navigation",
         "How often do policies on the highway come too close, and what do they earn?",
     ),
+    "highway-disc": (
+        "Safe navigation, with a disc of 20 m",
+        "How often do policies come within 20 m of another car, in whichever lane, and what do they earn?",
+    ),
     "fetch-reach": (
         "Safe continuous control",
         "How often does the arm enter the hazard, and how well does it reach?",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from rci.run.jobs import Job, code_digest
 from rci.run.paper.experiments import LEARNER, METHODS, Experiment, Logs, Scale
 
-VERSION = 1  # of the study; to be raised when something outside of the list changes what its policies are
+VERSION = 2  # of the study; to be raised when something outside of the list changes what its policies are
 STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
 DRAWN_EPISODES = 20  # of each policy that is drawn
 POLICIES = 10  # of each configuration, at most, for the same reason

@@ -132,7 +132,7 @@ class Scale:
         return tuple(all_of_them[round(i * (len(all_of_them) - 1) / (count - 1))] for i in range(count))
 
 
-HIGHWAY, FETCH, POINT = Logs("highway"), Logs("fetch-reach"), Logs("point")
+HIGHWAY, DISC, FETCH, POINT = Logs("highway"), Logs("highway-disc"), Logs("fetch-reach"), Logs("point")
 CORE = ("reward-only", "sparse", "hazard", "rci")
 RIVALS = ("reward-only", "sparse", "hazard", "rci", "rci-literal", "traces", "uniform")
 SHARES = (0.04, 0.1, 0.2, 1.0)  # 200, 500, 1,000 and 5,000 episodes
@@ -143,6 +143,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "highway",
             (HIGHWAY,),
+            CORE,
+            PERCENTILES,
+            policies=True,
+        ),
+        Experiment(
+            "highway-disc",
+            (DISC,),
             CORE,
             PERCENTILES,
             policies=True,

@@ -53,6 +53,9 @@ GOING_ON: dict[str, dict[str, Any]] = {
     "fetch-reach": {},
     "point": {},
 }
+# How much further than danger reaches informed drivers pay, in the task's own distance: 0.03 is 6 m ahead on the
+# highway (3 m on the disc), then metres, then lattice units.
+MARGINS: dict[str, float] = {"highway": 0.03, "fetch-reach": 0.01, "point": 1.0}
 PRICES: dict[str, tuple[float, ...]] = {
     "highway": (0.0, 10.0, 30.0),
     "fetch-reach": (0.0, 3.0, 10.0),
@@ -82,6 +85,7 @@ class Setting:
     blind: dict[str, Any]  # settings of PPO
     informed: dict[str, Any]
     recording: dict[str, Any]
+    margin: float = 0.0
     world: dict[str, Any] = field(default_factory=dict)  # changes of the task's configuration
 
 
@@ -115,6 +119,7 @@ def settings_of(driver: Driver, setting: Setting) -> dict[str, Any]:
         "world": setting.world,
         "driver": driver._asdict(),
         "ppo": ppo.get(driver.name, []),
+        **({"margin": setting.margin} if driver.name == INFORMED else {}),
         "episodes": setting.episodes,
     }
 
@@ -171,6 +176,7 @@ def _training(driver: Driver, setting: Setting, out: Path) -> Job:
     settings = {
         "task_name": setting.task,
         "price": driver.price,
+        "margin": setting.margin if driver.name == INFORMED else 0.0,
         "world": setting.world,
         "ppo": setting.blind if driver.name == BLIND else setting.informed,
     }

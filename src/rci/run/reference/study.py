@@ -20,6 +20,7 @@ from rci.run.pipeline import alone_in, prepare_folder, write_json
 from rci.run.reference.drivers import (
     BLIND,
     GOING_ON,
+    MARGINS,
     PPO,
     PRICES,
     Driver,
@@ -58,7 +59,8 @@ def reference_setting(
         make_vec(task, 1, **world).close()
     except TypeError as error:
         raise RciError(f"the task {task!r} cannot be changed so: {error}.") from None
-    return Setting(task, episodes, blind, informed, dict(load_config(task, "quick").ppo), dict(world))
+    recording = dict(load_config(task, "quick").ppo)
+    return Setting(task, episodes, blind, informed, recording, family_of(task, MARGINS), dict(world))
 
 
 def parse_prices(text: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from rci.data.record import Array
 from rci.tasks.fetch_reach.controllers import detour, seek
 from rci.tasks.fetch_reach.hazard import HAZARD, Hazard
 from rci.tasks.fetch_reach.model import HORIZON
-from rci.tasks.fetch_reach.task import make, make_vec
+from rci.tasks.fetch_reach.task import FINE_HORIZON, FINE_STRIDE, make, make_vec
 from rci.tasks.parity import Parity
 
 ANSWER = ("obs", "reward", "terminated", "truncated")
@@ -39,6 +39,8 @@ class Case(NamedTuple):
     name: str
     driver: Driver
     hazard: Hazard | None = HAZARD
+    stride: float = 1.0
+    horizon: int = HORIZON
 
 
 CASES = (
@@ -48,6 +50,13 @@ CASES = (
     Case("arm, around the hazard", lambda rng, obs, when: detour(HAZARD, rng, obs)),
     Case("arm, into corners", _corner),
     Case("arm, random, no hazard", _random, hazard=None),
+    Case("arm in quarter steps, random", _random, stride=FINE_STRIDE, horizon=FINE_HORIZON),
+    Case(
+        "arm in quarter steps, straight to the goal",
+        lambda rng, obs, when: seek(rng, obs),
+        stride=FINE_STRIDE,
+        horizon=FINE_HORIZON,
+    ),
 )
 
 
@@ -59,7 +68,9 @@ def run_cases(episodes: int, first: int = 0) -> Iterator[Parity]:
 
 def compare(case: Case, seeds: range) -> Parity:
     """Move each seed's arm in both simulators; an episode in three goes on with the stream of the one before."""
-    original, batched = make(case.hazard), make_vec(1, case.hazard, autoreset_mode="Disabled")
+    steps: dict[str, Any] = {"stride": case.stride, "max_episode_steps": case.horizon}
+    original = make(case.hazard, **steps)
+    batched = make_vec(1, case.hazard, autoreset_mode="Disabled", **steps)
     result = Parity(case.name)
     for seed in seeds:
         result.episodes += 1
@@ -76,7 +87,7 @@ def _episode(
 ) -> bool:
     rng = np.random.default_rng(seed)
     identical = result.same("obs", obs, mine[0], f"{case.name}, seed {seed}, reset")
-    for step in range(HORIZON):
+    for step in range(case.horizon):
         action = case.driver(rng, mine, (seed, step))
         *theirs, info = original.step(action[0])
         *answers, infos = batched.step(action)

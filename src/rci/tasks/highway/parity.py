@@ -22,10 +22,11 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.highway.layout import LANE
+from rci.tasks.highway.layout import DISC_SCALE, LANE
 from rci.tasks.highway.original import make_original
 from rci.tasks.highway.task import CONFIG as TASK_CONFIG
-from rci.tasks.highway.vector_env import HighwayVectorEnv, make_native
+from rci.tasks.highway.task import scaled
+from rci.tasks.highway.vector_env import HighwayVectorEnv, make_highway
 from rci.tasks.parity import Parity
 
 STRICT = {"NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL", "OPENBLAS_CORETYPE": "Haswell"}
@@ -85,11 +86,15 @@ class Case:
     config: dict[str, Any]
     driver: Driver
     env: str = "highway-v0"
+    off_road_pays: bool = False
 
 
 CASES = (
     Case("task, gentle", TASK_CONFIG, gentle),
     Case("task, wild", TASK_CONFIG, _wild),
+    Case("task on the dense road", {**TASK_CONFIG, "vehicles_density": 1}, gentle),
+    Case("task on the open road", TASK_CONFIG, _wild, off_road_pays=True),
+    Case("task with the disc", scaled(DISC_SCALE), gentle),
     Case("crash: full throttle, 3 lanes", {**CONTINUOUS, "vehicles_count": 15, "lanes_count": 3}, _dash),
     Case("crash: weaving at 5 Hz", {**TASK_CONFIG, "vehicles_count": 30, "vehicles_density": 2}, _weave),
     Case("crash: reversing into traffic", {**TASK_CONFIG, "ego_spacing": 0.5, "duration": 30}, _reverse),
@@ -156,8 +161,8 @@ CASES = (
 
 def compare(case: Case, seeds: range, beyond: int = 0) -> Parity:
     """Drive each seed's episode in both simulators, and `beyond` steps more after its end."""
-    original = make_original(case.config, case.env)
-    batched = make_native(1, case.env, autoreset_mode="Disabled", **case.config)
+    original = make_original(case.config, case.env, off_road_pays=case.off_road_pays)
+    batched = make_highway(1, case.config, case.env, "Disabled", off_road_pays=case.off_road_pays)
     result = Parity(case.name)
     for seed in seeds:
         result.episodes += 1
