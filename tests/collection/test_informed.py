@@ -51,6 +51,13 @@ def test_a_driver_with_a_price_goes_on_from_the_blind_one(blind, tmp_path):
     assert seen == 2 * blind.model.arrays["obs_moments.seen"]  # the scaling of observations goes on as well
 
 
+def test_a_price_from_the_first_step_on(blind):
+    careful = train_informed("point", 2.0, 1, TINY)
+    assert careful.info["price"] == 2.0
+    assert careful.hash != train_informed("point", 2.0, 1, TINY, blind).hash
+    assert careful.model.arrays["obs_moments.seen"] == blind.model.arrays["obs_moments.seen"]
+
+
 def test_drivers_act_without_noise_within_limits(blind):
     act, obs = drive(blind), 100 * np.random.default_rng(0).normal(size=(50, 4))
     assert (act(obs) == act(obs)).all()
@@ -68,25 +75,13 @@ def test_a_price_makes_driving_safer():
 
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])
-def test_prices_and_margins_that_are_none(wrong, blind):
+def test_prices_that_are_none(wrong, blind):
     with pytest.raises(RciError, match="must be a number, 0 or more"):
         train_informed("point", wrong, 0, TINY, blind)
-    with pytest.raises(RciError, match="must be a distance, 0 or more"):
-        train_informed("point", 1.0, 0, TINY, blind, margin=wrong)
-
-
-def test_a_margin_is_charged_for_as_well(blind):
-    """With one that reaches everywhere, every step has its price, and so training ends elsewhere."""
-    without, with_it = (
-        train_informed("point", 2.0, 1, TINY, blind, margin=m).model.arrays for m in (0.0, 500.0)
-    )
-    assert not np.array_equal(without["networks.actor.weights.0"], with_it["networks.actor.weights.0"])
 
 
 def test_where_training_begins_is_checked(blind):
-    with pytest.raises(RciError, match="goes on from a blind one"):
-        train_informed("point", 1.0, 0, TINY)
-    with pytest.raises(RciError, match="goes on from a blind one"):
+    with pytest.raises(RciError, match="a blind driver goes on from nothing"):
         train_informed("point", 0.0, 0, TINY, blind)
     with pytest.raises(RciError, match="not one of 'highway'"):
         train_informed("highway", 1.0, 0, TINY, blind)

@@ -103,17 +103,17 @@ def test_prices():
 
 
 def test_another_world_has_rows_of_its_own():
-    usual = Setting("highway", 100, {"total_steps": 1}, {}, {})
-    other = Setting("highway", 100, {"total_steps": 1}, {}, {}, 0.0, {"vehicles_density": 1})
+    ppo = {"blind": {"total_steps": 1}, "careful": {}, "ppo": {}}
+    usual, other = Setting("highway", 100, ppo), Setting("highway", 100, ppo, {"vehicles_density": 1})
     blind = Driver("blind", 0.0, 0)
     assert key_of(blind, usual) != key_of(blind, other)
-    assert "ppo" in [driver.name for driver in drivers("highway", (0.0,), 1, {})]
-    assert "ppo" not in [driver.name for driver in drivers("highway", (0.0,), 1, {"vehicles_density": 1})]
+    assert [driver.name for driver in drivers(usual, (0.0,), 1)][2:] == ["blind", "careful", "ppo"]
+    assert "ppo" not in [driver.name for driver in drivers(other, (0.0,), 1)]
 
 
 def test_nothing_is_trained_twice(tmp_path):
-    setting = Setting("point", 10, SMALL, SMALL, {})
-    names = [job.name for job in jobs_of(drivers("point", (0.0, 1.0, 2.0), 2, {}), setting, tmp_path)]
+    setting = Setting("point", 10, dict.fromkeys(("blind", "informed", "ppo"), SMALL))
+    names = [job.name for job in jobs_of(drivers(setting, (0.0, 1.0, 2.0), 2), setting, tmp_path)]
     assert len(names) == len(set(names))
     assert names.index("train-blind-seed1") < names.index("train-informed-1-seed1")
 

@@ -1,8 +1,9 @@
 """The informed driver: PPO that is told the truth, for what is possible when the danger is known.
 
-It is a reference and no method: it is trained online, in the simulator, with the rule that labels come from. First
-the reward alone is learned, by a driver who is blind to safety. From there training goes on with a price for
-violations. The order matters: from scratch, the first thing that a price teaches is to leave the road for good.
+It is a reference and no method: it is trained online, in the simulator, with the rule that labels come from. Violations
+have a price, from the first step on, or once the reward alone has been learned by a driver who is blind to safety. The
+order matters: from scratch, the first thing that a price teaches is to get out of everybody's way, off the road if need
+be; who can drive fast already learns to keep a distance while driving fast.
 """
 
 from __future__ import annotations
@@ -31,34 +32,29 @@ def train_informed(
     seed: int = 0,
     config: Config | None = None,
     blind: Informed | None = None,
-    margin: float = 0.0,
     world: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Informed:
     """Train a driver to whom a violation costs `price`, and ends what is to be earned; a price of 0 is a blind driver.
 
-    blind: the driver of price 0, from which the others go on. margin: how much further than danger reaches the price is
-    charged, in the task's own distance; the driver keeps that distance, and its tests do not know of it. world: changes
-    of the task's configuration.
+    blind: a driver of price 0 to go on from; otherwise training begins with nothing. world: changes of the task's
+    configuration.
     """
     check_price(price)
-    if not 0.0 <= margin < math.inf:
-        raise RciError(f"the margin must be a distance, 0 or more, got {margin}.")
     config, task, world = config or Config(), get(task_name), dict(world or {})
-    if (blind is None) != (price == 0.0):
-        raise RciError("a driver with a price goes on from a blind one, and a blind one from nothing.")
     if blind is not None:
         expect(Informed, blind=blind)
+        if price == 0.0:
+            raise RciError("a blind driver goes on from nothing; give it a price.")
         if (blind.info["task"], blind.info["world"], blind.info["price"]) != (task_name, world, 0.0):
             raise RciError(f"the blind driver is not one of {task_name!r} in the same world.")
     start = None if blind is None else _end_of(blind)
-    purpose = BLIND if blind is None else PRICED
-    training = train(task_name, seed, purpose, config, price, margin, start, world, progress)
+    purpose = BLIND if price == 0.0 else PRICED
+    training = train(task_name, seed, purpose, config, price, start, world, progress)
     facts = {
         "task": task_name,
         "world": world,
         "price": float(price),
-        "margin": float(margin),
         "seed": seed,
         "curve": training.curve,
         "obs_shape": list(task.obs_shape),

@@ -52,7 +52,6 @@ def train(
     purpose: int,
     config: Config,
     price: float = 0.0,
-    margin: float = 0.0,
     start: Start | None = None,
     world: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] = lambda share: None,
@@ -60,9 +59,8 @@ def train(
     """Train PPO on a task's reward; same seed, same bits.
 
     price: what a violation costs. If it costs anything, it also ends what is to be earned: every unsafe step counts as
-    the end of an episode, although the world goes on. margin: how much further than danger reaches the price is
-    charged, in the task's own distance. purpose: the stream of episodes. start: another training that this one goes on
-    from. world: changes of the task's configuration.
+    the end of an episode, although the world goes on. purpose: the stream of episodes. start: another training that
+    this one goes on from. world: changes of the task's configuration.
 
     The curve has a point for every iteration in which episodes ended: their mean return and length, and how many of
     them were ever unsafe by the task's own rule. Prices do not count in it.
@@ -87,13 +85,11 @@ def train(
         steps = iteration * config.batch_size
         act = partial(_act, ppo, act_key, steps, state.actor)
         rollout, obs = gather(envs, act, obs, config.rollout_length, action_size)
-        seen = rollout.next_obs.reshape(*rollout.reward.shape, *task.obs_shape)
-        unsafe = task.unsafe(seen)
+        unsafe = task.unsafe(rollout.next_obs.reshape(*rollout.reward.shape, *task.obs_shape))
         ended = (rollout.terminated + rollout.truncated) > 0
         tally, finished = count_episodes(tally, rollout.reward, unsafe, ended)
         if price > 0.0:
-            feared = unsafe | (task.distance(seen) <= task.danger_distance + margin)
-            rollout = priced(rollout, feared, price)
+            rollout = priced(rollout, unsafe, price)
         state, info = ppo.improve(state, rollout, shuffled_rows(rng, config))
         if not all(np.isfinite(number) for number in info):
             raise RciError(f"PPO diverged before step {steps}; lower its learning_rate.")

@@ -16,7 +16,8 @@ from rci.data.errors import RciError
 from rci.evaluation.frontier import points, violation_at_return
 from rci.evaluation.stats import clopper_pearson
 
-RANDOM, BLIND, INFORMED = "random", "blind", "informed"  # drivers
+RANDOM, BLIND, INFORMED, CAREFUL = "random", "blind", "informed", "careful"  # drivers
+KNOWING = (INFORMED, CAREFUL)  # who know the danger
 
 
 class ReferencePoint(NamedTuple):
@@ -55,7 +56,7 @@ def reference_points(rows: Iterable[Mapping[str, Any]]) -> list[ReferencePoint]:
 def ruler(found: Sequence[ReferencePoint]) -> Ruler | None:
     """The measure that these points make; None where a driver that it takes is missing."""
     by_name = {point.driver: point for point in found}
-    frontier = tuple(point for point in found if point.driver in (BLIND, INFORMED))
+    frontier = tuple(point for point in found if point.driver in (BLIND, *KNOWING))
     if not {RANDOM, BLIND, INFORMED} <= set(by_name):
         return None
     ends = by_name[RANDOM].mean_return, by_name[BLIND].mean_return

@@ -133,7 +133,7 @@ def _informed(job: Job, progress: Progress) -> Record:
     from rci.collection.ppo import Config
 
     blind = _read(job, "blind", "informed") if "blind" in job.inputs else None
-    options = {name: job.settings[name] for name in ("task_name", "price", "margin", "world")}
+    options = {name: job.settings[name] for name in ("task_name", "price", "world")}
     config = build(Config, job.settings["ppo"], "ppo")
     return train_informed(seed=job.seed, config=config, blind=blind, progress=progress, **options)
 

@@ -18,11 +18,9 @@ from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine, Report, Task
 from rci.run.pipeline import alone_in, prepare_folder, write_json
 from rci.run.reference.drivers import (
-    BLIND,
-    GOING_ON,
-    MARGINS,
     PPO,
     PRICES,
+    RECORDING,
     Driver,
     Setting,
     drivers,
@@ -30,6 +28,7 @@ from rci.run.reference.drivers import (
     jobs_of,
     key_of,
     scores_of,
+    training_steps,
 )
 from rci.run.rows import Row, read_rows
 
@@ -51,16 +50,15 @@ def reference_setting(
     from rci.tasks import get, make_vec
 
     get(task)
-    blind = {**family_of(task, PPO), **options}
-    informed = {**blind, **family_of(task, GOING_ON), **options}
-    for settings in (blind, informed):
+    ppo = {kind: {**settings, **options} for kind, settings in family_of(task, PPO).items()}
+    for settings in ppo.values():
         build(Config, settings, "ppo")
     try:
         make_vec(task, 1, **world).close()
     except TypeError as error:
         raise RciError(f"the task {task!r} cannot be changed so: {error}.") from None
     recording = dict(load_config(task, "quick").ppo)
-    return Setting(task, episodes, blind, informed, recording, family_of(task, MARGINS), dict(world))
+    return Setting(task, episodes, {**ppo, RECORDING: recording}, dict(world))
 
 
 def parse_prices(text: str) -> tuple[float, ...]:
@@ -103,7 +101,7 @@ def run_reference(
     """
     setting = reference_setting(task, episodes, options or {}, world or {})
     folder = out or Path("runs") / f"reference-{task}"
-    asked = drivers(task, prices or family_of(task, PRICES), seeds, setting.world)
+    asked = drivers(setting, prices or family_of(task, PRICES), seeds)
     file = rows or rows_file(task)
     check_rows_file(file)
     kept = {row["key"]: row for row in read_rows(file)}
@@ -175,14 +173,6 @@ def row_of(driver: Driver, setting: Setting, scores: Any, seconds: float | None)
         "median_first_violation": float(np.median(first)) if violations else None,
         "terminated_share": scores.info["terminated_share"],
         "marks": scores.info["marks"],
-        "training_steps": _steps(driver, setting),
+        "training_steps": training_steps(driver, setting),
         "training_seconds": None if seconds is None else round(seconds, 1),
     }
-
-
-def _steps(driver: Driver, setting: Setting) -> int | None:
-    """How long a blind or informed driver was trained, by itself and by the one that it goes on from."""
-    if driver.price is None:
-        return None
-    steps = int(setting.blind["total_steps"])
-    return steps if driver.name == BLIND else steps + int(setting.informed["total_steps"])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.evaluation.reference import BLIND, INFORMED, RANDOM, ReferencePoint, reference_points
+from rci.evaluation.reference import BLIND, INFORMED, KNOWING, RANDOM, ReferencePoint, reference_points
 from rci.reporting.markdown import table
 from rci.reporting.summary import number, percent
 from rci.run.reference.drivers import RECORDING
@@ -58,7 +58,7 @@ def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
     found = list(found)
     ppo = next(point for point in found if point.driver == RECORDING)
     low, high = BLIND_RATES
-    informed = [p for p in found if p.driver == INFORMED]
+    informed = [p for p in found if p.driver in KNOWING]
     safest = min(informed, key=lambda p: (p.violation_rate, -p.mean_return))
     median = ppo.median_first_violation or 0.0
     share = safest.mean_return / ppo.mean_return
@@ -90,7 +90,7 @@ def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
 def _arm(found: Iterable[ReferencePoint]) -> list[Criterion]:
     found = list(found)
     by_name = {point.driver: point for point in found}
-    safest = min((p for p in found if p.driver == INFORMED), key=lambda p: (p.violation_rate, -p.mean_return))
+    safest = min((p for p in found if p.driver in KNOWING), key=lambda p: (p.violation_rate, -p.mean_return))
     floor, top = by_name[RANDOM].mean_return, by_name[BLIND].mean_return
     share = (safest.mean_return - floor) / (top - floor)
     return [
