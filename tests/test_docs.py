@@ -43,6 +43,7 @@ from rci.run.bench_faults import failures as fault_failures
 from rci.run.cli import app
 from rci.run.comparison import results_of
 from rci.run.paper.document import results_document
+from rci.run.reference.table import criteria, criteria_lines, reference_table
 from rci.run.shift import shift_table
 from rci.run.variants import budget_table, ladder_table
 from rci.runtime import METHODS
@@ -605,12 +606,33 @@ TRAINING = (
 MODELS = ("matched pairs", "held-out accuracy", "calibration error", "quality", "epochs", "seconds")
 
 
+REFERENCES = {
+    "highway.md": ("highway", "highway-dense", "highway-open", "highway-disc"),
+    "fetch_reach.md": ("fetch-reach", "fetch-reach-fine"),
+}
+
+
+@pytest.mark.parametrize("page", REFERENCES)
+def test_the_references_in_the_docs_are_the_committed_ones(page):
+    for task in REFERENCES[page]:
+        assert reference_table(committed(f"reference-{task}.json")).strip() in (DOCS / page).read_text()
+
+
+@pytest.mark.parametrize("task", ["highway", "fetch-reach"])
+def test_tasks_are_what_they_were_chosen_for(task):
+    rows = committed(f"reference-{task}.json")
+    assert [one.asked for one in criteria(rows) if not one.met] == []
+    assert len(criteria(rows)) == 4
+    assert {row["seed"] for row in rows if row["driver"] == "blind"} == {0, 1, 2}
+    for line in criteria_lines(rows):
+        assert f"- {line}\n" in (DOCS / f"{task.replace('-', '_')}.md").read_text()
+
+
 def test_the_redistributors_in_the_docs_are_the_committed_ones():
     page = (DOCS / "redistributors.md").read_text()
-    for task in ("point", "highway", "fetch-reach"):
-        results = results_of(committed(f"redistributors-{task}.json"))
-        assert markdown(results, PLACES).strip() in page
-        assert markdown(results, MODELS).strip() in page
+    results = results_of(committed("redistributors-point.json"))
+    assert markdown(results, PLACES).strip() in page
+    assert markdown(results, MODELS).strip() in page
     training = results_of(committed("redistributors-training.json"))
     assert markdown(training, TRAINING).strip() in page
     assert bench_table(committed("bench-redistribute.json")) in page

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from rci.data.types import Episode, Episodes, Labels, Oracle, StepCosts
 from rci.reporting import dataset_figures, figures, outcome_figures, redistribution_figures
-from rci.reporting.contents import ReportInput
-from rci.reporting.palette import INK, LOOKS, OTHERS, WORTH, looks
+from rci.reporting.contents import KnownDanger, ReportInput
+from rci.reporting.palette import INK, KNOWN, LOOKS, OTHERS, WORTH, looks
 from rci.reporting.summary import ResultRow
 from rci.tasks.base import View
 
@@ -163,6 +163,18 @@ def test_trade_off_has_one_line_per_method() -> None:
     assert lines[LOOKS["rci"].color] == [[0.08, 1.2], [0.15, 1.7]]
     assert lines[LOOKS["reward-only"].color] == [[0.6, 2.0]]
     assert {"reward-only", "sparse", "rci"} <= set(texts(figure))
+
+
+def test_what_is_possible_is_a_broken_line_of_its_own() -> None:
+    known = [
+        KnownDanger("blind", 0.0, 3, 0.6, 0.5, 0.7, 2.0, 1.9, 2.1, 1.0),
+        KnownDanger("informed", 9.0, 3, 0.1, 0.0, 0.2, 1.9, 1.8, 2.0, 1.8),
+    ]
+    (axes,) = outcome_figures.trade_off(ROWS, STYLE, known).axes
+    lines = [line for line in axes.lines if line.get_marker() == KNOWN.marker]
+    assert [line.get_xdata().tolist() for line in lines] == [[0.6, 0.1]]
+    assert [line.get_ydata().tolist() for line in lines] == [[2.0, 1.9]]
+    assert "danger known" in texts(axes.figure)
 
 
 def test_budget_calibration_puts_realised_over_asked() -> None:

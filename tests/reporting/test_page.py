@@ -17,7 +17,7 @@ from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
 from rci.reporting import figures, page
-from rci.reporting.contents import ChannelResult, MethodResult, ReportInput
+from rci.reporting.contents import ChannelResult, KnownDanger, MethodResult, ReportInput
 from rci.reporting.markup import MARKS
 from rci.reporting.page import write_report
 from rci.reporting.palette import LOOKS, OTHERS
@@ -468,3 +468,14 @@ def test_a_report_of_costs_with_channels_can_be_drawn(full: ReportInput, tmp_pat
 def test_budgets_by_channel_have_an_order() -> None:
     budgets = ["a=0.1,b=0.2", "a=0.1,b=0.1", "a=inf,b=0.1", "a=P10,b=0.1", "a=P30,b=0.1"]
     assert sorted(budgets, key=tightness) == [budgets[i] for i in (1, 0, 3, 4, 2)]
+
+
+def test_the_page_holds_policies_against_what_is_possible(full: ReportInput, tmp_path: Path) -> None:
+    known = KnownDanger("informed", 9.0, 3, 0.0123, 0.0, 0.02, 4.5, 4.4, 4.6, 4.4)
+    results = tuple(replace(one, possible=0.011, share_of_way=-0.25) for one in full.results)
+    text = write_report(replace(full, reference=(known,), results=results), tmp_path).read_text()
+    assert "What is possible when the danger is known: 1.2% at 4.50." in text
+    assert "share of the way" in text
+    assert text.count("−25.0%") == len(results)
+    assert json.loads((tmp_path / "summary.json").read_text())["reference"][0]["violation_rate"] == 0.0123
+    assert "share of the way" not in write_report(full, tmp_path / "without").read_text()

@@ -44,6 +44,7 @@ class ChannelResult:
 class KnownDanger:
     """One driver that knows the danger, or the blind one that it began as, over its seeds: what is possible."""
 
+    driver: str
     price: float  # of a violation; 0 for the blind driver
     seeds: int
     violation_rate: float

@@ -146,7 +146,7 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
 def _known_danger(report: ReportInput) -> str:
     """What drivers who know the danger do, for those who cannot see the figure."""
     told = "; ".join(
-        f"price {known.price:g} returns {number(known.mean_return)} at {percent(known.violation_rate)}"
+        f"{known.driver} returns {number(known.mean_return)} at {percent(known.violation_rate)}"
         for known in report.reference
     )
     return f" Drivers who know the danger: {told}." if told else ""

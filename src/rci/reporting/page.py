@@ -190,7 +190,8 @@ def _contrast_cells(row: ResultRow, look: Look) -> list[str]:
 
 
 def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[str]:
-    shares = ["–" if share is None else percent(share) for share in (row.possible, row.share_of_way)]
+    both = (row.possible, row.share_of_way)
+    shares = ["–" if share is None else percent(share).replace("-", "−") for share in both]
     return [
         method_name(row.method, look),
         escape(row.asked),

@@ -209,11 +209,12 @@ def headline(report: ReportInput) -> list[str]:
         )
         sentences.append(f"In comparison: {listed}.")
     if report.reference:
-        best = min(report.reference, key=lambda known: known.violation_rate)
-        sentences.append(
-            "A driver who knows the danger, trained online with the truth, violates in "
-            f"{percent(best.violation_rate)} at {number(best.mean_return)}."
+        told = ", or ".join(
+            f"{percent(known.violation_rate)} at {number(known.mean_return)}"
+            for known in report.reference
+            if known.price > 0
         )
+        sentences.append(f"What is possible when the danger is known: {told}.")
     return sentences
 
 

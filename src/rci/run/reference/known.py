@@ -17,8 +17,10 @@ Pair = tuple[float, float]  # mean return and violation rate
 
 
 def known_rows(file: Path) -> list[Row]:
-    """The rows of a file that are about the task as it is, not about a changed one."""
-    return [row for row in read_rows(file) if not row.get("world")]
+    """The rows of a file that are about the task as it is; of those that differ in settings alone, the newest."""
+    rows = [row for row in read_rows(file) if not row.get("world")]
+    with fitting(str(file)):
+        return list({(row["driver"], row["price"], row["seed"]): row for row in rows}.values())
 
 
 def known_ruler(rows: Sequence[Row]) -> Ruler | None:
@@ -34,9 +36,9 @@ def known_rulers(tasks: Iterable[str]) -> dict[str, Ruler]:
 
 
 def known_points(measure: Ruler | None) -> tuple[KnownDanger, ...]:
-    """The drivers of a ruler, from the blind one on."""
+    """The drivers of a ruler, from the one that violates most to the safest."""
     names = KnownDanger.__annotations__
-    points = () if measure is None else measure.frontier
+    points = () if measure is None else sorted(measure.frontier, key=lambda point: -point.violation_rate)
     return tuple(KnownDanger(**{k: v for k, v in point._asdict().items() if k in names}) for point in points)
 
 
