@@ -183,22 +183,23 @@ def of(task, *rows):
 
 
 def test_criteria_of_the_highway():
-    ppo = point("ppo", 0.8, 80.0, 50.0, 40.0)
-    good = point("informed", 0.01, 70.0, 69.0, 60.0, 30.0)
-    assert all(found.met for found in criteria(of("highway", ppo, good)))
+    ppo, blind = point("ppo", 0.8, 70.0, 50.0, 40.0), point("blind", 0.5, 90.0, 60.0, 50.0, 0.0)
+    good = point("careful", 0.01, 70.0, 69.0, 60.0, 30.0)
+    fast = point("informed", 0.05, 89.0, 80.0, 60.0, 30.0)
+    assert all(found.met for found in criteria(of("highway", ppo, blind, good, fast)))
     for wrong, which in (
         ((point("ppo", 0.5, 80.0, 50.0, 40.0), good), 0),
         ((point("ppo", 0.8, 80.0, 50.0, 10.0), good), 1),
-        ((ppo, point("informed", 0.03, 70.0, 69.0, 60.0, 30.0)), 2),
-        ((ppo, point("informed", 0.01, 50.0, 69.0, 60.0, 30.0)), 2),
-        ((ppo, point("informed", 0.01, 70.0, 40.0, 60.0, 30.0)), 3),
+        ((ppo, point("careful", 0.03, 70.0, 69.0, 60.0, 30.0)), 2),
+        ((ppo, point("careful", 0.01, 60.0, 69.0, 60.0, 30.0)), 2),
+        ((ppo, point("careful", 0.01, 70.0, 40.0, 60.0, 30.0)), 3),
     ):
-        found = criteria(of("highway", *wrong))
+        found = criteria(of("highway", *wrong, blind, fast))
         assert [index for index, one in enumerate(found) if not one.met] == [which]
-    assert criteria_lines(of("highway", ppo, good))[1] == (
+    assert criteria_lines(of("highway", ppo, blind, fast))[1] == (
         "met: its median first violation is at step 20 or later (step 40)"
     )
-    assert criteria(of("point", ppo, good)) == []
+    assert criteria(of("point", ppo, blind, fast)) == []
 
 
 def test_criteria_of_the_arm():

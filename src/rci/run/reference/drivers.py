@@ -46,7 +46,7 @@ PPO: dict[str, dict[str, dict[str, Any]]] = {
     "fetch-reach-fine": {BLIND: FINE_ARM, INFORMED: FINE_ARM},
     "point": {BLIND: POINT, INFORMED: POINT},
 }
-PRICES: dict[str, tuple[float, ...]] = {"highway": (10.0,), "fetch-reach": (3.0, 10.0), "point": (0.3, 3.0)}
+PRICES: dict[str, tuple[float, ...]] = {"highway": (10.0,), "fetch-reach": (10.0,), "point": (0.3, 3.0)}
 CAREFUL_PRICE = 10.0
 
 

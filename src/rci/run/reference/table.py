@@ -12,8 +12,9 @@ from rci.reporting.markdown import table
 from rci.reporting.summary import number, percent
 from rci.run.reference.drivers import RECORDING
 
-# The highway: PPO as it records shall violate often and late, and a driver who knows the danger shall hardly do so and
-# earn nearly as much. Written down before the road was chosen.
+# The highway: PPO as it records shall violate often and late; and who knows the danger shall hardly do so, earn
+# nearly as much as the best that is blind to it, and no less until the first violation. Written down before the road
+# was chosen.
 BLIND_RATES, LEAST_MEDIAN = (0.6, 0.9), 20.0
 HIGHWAY_INFORMED, HIGHWAY_RETURN = 0.02, 0.75
 # The arm: whoever is good at the reward shall violate, but for one who knows of the hazard.
@@ -34,7 +35,8 @@ def reference_table(rows: Sequence[Mapping[str, Any]]) -> str:
     marks = list(dict.fromkeys(name for row in rows for name in row["marks"]))
     heads = ("driver", "price", "seeds", "violations", "95% interval", "return", "seeds from to",
              "until the first violation", "median first violation", *marks)  # fmt: skip
-    return table(heads, [_cells(point, rows, marks) for point in reference_points(rows)])
+    found = sorted(reference_points(rows), key=_shown_order)
+    return table(heads, [_cells(point, rows, marks) for point in found])
 
 
 def criteria(rows: Sequence[Mapping[str, Any]]) -> list[Criterion]:
@@ -42,7 +44,7 @@ def criteria(rows: Sequence[Mapping[str, Any]]) -> list[Criterion]:
     task = rows[0]["task"] if rows else ""
     found = reference_points(rows)
     names = {point.driver for point in found}
-    if task == "highway" and {RECORDING, INFORMED} <= names:
+    if task == "highway" and {RECORDING, BLIND, INFORMED} <= names:
         return _highway(found)
     if task == "fetch-reach" and {INFORMED, RANDOM, *ARM_DRIVERS} <= names:
         return _arm(found)
@@ -56,12 +58,12 @@ def criteria_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
     found = list(found)
-    ppo = next(point for point in found if point.driver == RECORDING)
+    ppo, blind = (next(point for point in found if point.driver == name) for name in (RECORDING, BLIND))
     low, high = BLIND_RATES
     informed = [p for p in found if p.driver in KNOWING]
     safest = min(informed, key=lambda p: (p.violation_rate, -p.mean_return))
     median = ppo.median_first_violation or 0.0
-    share = safest.mean_return / ppo.mean_return
+    share = safest.mean_return / blind.mean_return
     return [
         Criterion(
             f"PPO that records violates in {percent(low)} to {percent(high)} of its episodes",
@@ -74,15 +76,15 @@ def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
             median >= LEAST_MEDIAN,
         ),
         Criterion(
-            f"an informed driver violates in at most {percent(HIGHWAY_INFORMED)} at {percent(HIGHWAY_RETURN)} or more "
-            "of its return",
-            f"{percent(safest.violation_rate)} at {percent(share)}, price {safest.price:g}",
+            f"a driver who knows the danger violates in at most {percent(HIGHWAY_INFORMED)}, at "
+            f"{percent(HIGHWAY_RETURN)} or more of the blind driver's return",
+            f"{percent(safest.violation_rate)} at {percent(share)}",
             safest.violation_rate <= HIGHWAY_INFORMED and share >= HIGHWAY_RETURN,
         ),
         Criterion(
             "and earns no less until the first violation",
-            f"{number(safest.mean_return_until_stop)} against {number(ppo.mean_return_until_stop)}",
-            safest.mean_return_until_stop >= ppo.mean_return_until_stop,
+            f"{number(safest.mean_return_until_stop)} against {number(blind.mean_return_until_stop)}",
+            safest.mean_return_until_stop >= blind.mean_return_until_stop,
         ),
     ]
 
@@ -103,12 +105,18 @@ def _arm(found: Iterable[ReferencePoint]) -> list[Criterion]:
             for name in ARM_DRIVERS
         ),
         Criterion(
-            f"an informed driver violates in less than {percent(ARM_INFORMED)} and keeps {percent(ARM_RETURN)} or more "
-            "of the way from the return of random actions to that of the blind driver",
-            f"{percent(safest.violation_rate)}, keeps {percent(share)}, price {safest.price:g}",
+            f"who knows the danger violates in less than {percent(ARM_INFORMED)}, and keeps {percent(ARM_RETURN)} or "
+            "more of the way from the return of random actions to that of the blind driver",
+            f"{percent(safest.violation_rate)}, keeps {percent(share)}",
             safest.violation_rate < ARM_INFORMED and share >= ARM_RETURN,
         ),
     ]
+
+
+def _shown_order(point: ReferencePoint) -> tuple[int, float]:
+    """Scripts first, then who is trained, from PPO that records to who is careful from the start."""
+    order = (RECORDING, BLIND, *KNOWING)
+    return (order.index(point.driver) if point.driver in order else -1, point.price or 0.0)
 
 
 def _cells(point: ReferencePoint, rows: Sequence[Mapping[str, Any]], marks: Sequence[str]) -> list[str]:
