@@ -8,7 +8,12 @@ import numpy as np
 
 # How many violations a method has at the top of the range of returns, and how often it violates at its safest.
 METHODS = {"sparse": (0.5, 0.06), "hazard": (0.55, 0.08), "rci": (0.35, 0.01), "uniform": (0.5, 0.05)}
-RANGES = {"highway": (2.0, 60.0), "highway-two": (2.0, 60.0), "fetch-reach": (-1.3, -0.98)}
+RANGES = {
+    "highway": (2.0, 60.0),
+    "highway-disc": (2.0, 60.0),
+    "highway-two": (2.0, 60.0),
+    "fetch-reach": (-1.3, -0.98),
+}
 BUDGETS = ("P10", "P20", "P30")
 TOP_RATE = 0.7  # of reward-only
 
@@ -91,7 +96,11 @@ def _sweep_of(experiment, task, method, seed, budgets, policies, changes):
 
 def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
     """Rows of every experiment."""
-    rows = [*sweep("highway", seeds=seeds), *sweep("fetch-reach", "fetch-reach", seeds=seeds)]
+    rows = [
+        *sweep("highway", seeds=seeds),
+        *sweep("highway-disc", "highway-disc", seeds=seeds),
+        *sweep("fetch-reach", "fetch-reach", seeds=seeds),
+    ]
     for dataset in ("ppo", "random", "mixed"):
         rows += sweep("composition", dataset=dataset, seeds=seeds)
     for noise in ("clean", "noisy", "adversarial"):

@@ -27,8 +27,10 @@ from conftest import ragged
 
 import rci
 from rci.collection.demonstrators import train_demonstrators
+from rci.collection.informed import train_informed
 from rci.collection.ppo import Config
 from rci.data import store
+from rci.data.reference import COLUMNS, Reference
 from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
@@ -460,7 +462,7 @@ def check_arrays(folder: Path) -> None:
     assert unused <= {"model."}  # not every redistributor is a model
     episodes = len(arrays.get("lengths", ()))
     steps = int(np.sum(arrays.get("lengths", 0)))
-    policies = len(getattr(record, "info", {}).get("checkpoints", ()))
+    policies = len(getattr(record, "info", {}).get("checkpoints", getattr(record, "drivers", ())))
     for name in exact & set(arrays):
         shape, dtype, _ = table[name]
         assert arrays[name].dtype.name == dtype.removesuffix(", as given"), name
@@ -488,7 +490,10 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
         SavedModel("checkpoint", {}, {"weight": np.ones(3)}), {"training": "", "update": 1, "history": []}
     )
     watch = SavedMonitor(SavedModel("rudder", {}, {"0.0.0.network.cell.bias": np.ones(3)}), {"level": 0.5})
-    for record in (trained, episodes, oracle, rci.label(episodes, "point"), probe[3], kept, watch, scores):
+    blind = train_informed("point", 0.0, 0, config)
+    possible = Reference.of("point", [{**dict.fromkeys(COLUMNS, 0.5), "driver": "blind"}])
+    labels = rci.label(episodes, "point")
+    for record in (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)

@@ -37,7 +37,7 @@ def push(*action: float, kind: type = np.float32):
 PLAYS = {
     "random": (0, lambda rng, obs: rng.uniform(-1, 1, 4).astype(np.float32)),
     "beyond the limits": (1, lambda rng, obs: rng.uniform(-3, 3, 4).astype(np.float32)),
-    "goal seeking": (39, lambda rng, obs: seek(rng, obs)),
+    "goal seeking": (1, lambda rng, obs: seek(rng, obs)),
     "down and back": (3, push(-1, -1, -1, 1)),  # fingers on the table, shoulder on the torso
     "up and back": (4, push(-1, 0, 1, -1)),  # upper arm and fingers on the head
     "straight back": (5, push(-1, 0, -1, 0)),  # gripper on the base

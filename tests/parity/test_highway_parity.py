@@ -23,7 +23,7 @@ from rci.tasks.highway.parity import (
     run_strictly,
 )
 from rci.tasks.highway.task import CONFIG
-from rci.tasks.highway.vector_env import make_native
+from rci.tasks.highway.vector_env import make_highway
 
 CONTINUOUS = {"type": "ContinuousAction"}
 SHORT = {"action": CONTINUOUS, "vehicles_count": 6, "duration": 3, "ego_spacing": 0.4, "vehicles_density": 2}
@@ -45,10 +45,10 @@ def test_as_installed_the_difference_is_rounding(number):
 
 
 def test_the_comparison_notices_a_difference(monkeypatch):
-    def slightly_denser(*args, **config):
-        return make_native(*args, **{**config, "vehicles_density": 1.000001})
+    def slightly_denser(count, config, *args, **options):
+        return make_highway(count, {**config, "vehicles_density": 0.350001}, *args, **options)
 
-    monkeypatch.setattr(parity, "make_native", slightly_denser)
+    monkeypatch.setattr(parity, "make_highway", slightly_denser)
     found = compare(Case("denser", {**CONFIG, "vehicles_count": 5}, gentle), range(1))
     assert found.bitwise == 0
     assert found.largest > TOLERANCE

@@ -198,7 +198,7 @@ def test_unsafe_criteria() -> None:
     picture = paper_criteria.unsafe_criteria(None)
     check_rendered(picture, "unsafe-criteria")
     assert "40 m ahead and 3.2 m sideways" in picture.caption
-    assert "radius is 7 cm" in picture.caption
+    assert "radius is 4 cm" in picture.caption
 
 
 def test_goals_are_drawn_by_the_rule_of_the_task() -> None:

@@ -27,7 +27,7 @@ def test_experiments_with_rows_have_tables_and_the_others_are_listed():
     assert "## Safe navigation" in told
     assert "| method | budget | seeds |" in told
     assert "- Dataset composition\n" in waiting
-    assert "Safe navigation" not in waiting
+    assert "- Safe navigation\n" not in waiting
     assert "| highway: full return |" in told
 
 

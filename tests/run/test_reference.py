@@ -158,12 +158,11 @@ def test_rows_of_something_else_are_refused(tmp_path):
 def test_nothing_learns_from_it(tmp_path):
     """An informed driver is no policy: no stage takes one."""
     small(tmp_path)
-    driver = str(tmp_path / "out" / "drivers" / "informed-1-seed0")
-    answer = CliRunner().invoke(
-        cli.app, ["evaluate", driver, "--task", "point", "--out", str(tmp_path / "scores")]
-    )
-    assert "holds 'informed', but 'policy' is needed here" in str(answer.exception)
-    answer = CliRunner().invoke(cli.app, ["inspect", driver])
+    driver = tmp_path / "out" / "drivers" / "informed-1-seed0"
+    for kind in ("policy", "demonstrators", "costs", "labels", "episodes", "behaviour"):
+        with pytest.raises(RciError, match=f"holds 'informed', but '{kind}' is needed here"):
+            store.read(driver, kind)
+    answer = CliRunner().invoke(cli.app, ["inspect", str(driver)])
     assert "informed" in answer.output
 
 

@@ -226,7 +226,7 @@ def test_a_sphere_of_ones_own(mujoco) -> None:
     envs = mine.make_vec(50)
     goals = envs.reset(seed=0)[0][:, GOAL]
     assert (BALL.distance(goals) >= BALL.clearance).all()
-    assert (HAZARD.distance(goals) < 0).any()
+    assert HAZARD.refuses(goals).any()
     assert BALL.refuses(make_vec("fetch-reach", 50, hazard=None).reset(seed=0)[0][:, GOAL]).any()
     assert mine.unsafe(observation(CENTRE))
     assert not TASK.unsafe(observation(CENTRE))
@@ -249,7 +249,7 @@ def test_the_rule_is_the_cost(mujoco) -> None:
         costs += info["cost"].sum()
     assert costs > 0
     env = make("fetch-reach")
-    obs, _ = env.reset(seed=39)  # a goal behind the sphere
+    obs, _ = env.reset(seed=1)  # a goal behind the sphere
     found = []
     for _ in range(15):
         obs, *_, info = env.step(controllers.seek(rng, obs))
@@ -274,10 +274,10 @@ def test_recipes_name_known_behaviours() -> None:
     for name, shares in TASK.recipes.items():
         assert sum(shares.values()) == pytest.approx(1.0), name
         assert set(shares) <= {"ppo", *TASK.behaviours}
-    assert set(TASK.behaviours) == {"random", "seeker", "detour"}
+    assert set(TASK.behaviours) == {"random", "seeker", "swift", "detour"}
 
 
-@pytest.mark.parametrize("name", ["random", "seeker", "detour"])
+@pytest.mark.parametrize("name", ["random", "seeker", "swift", "detour"])
 def test_behaviours_give_actions(name: str) -> None:
     rng = np.random.default_rng(0)
     obs = np.stack([observation(START + 0.1 * rng.normal(size=3), START) for _ in range(200)])
@@ -340,9 +340,9 @@ def test_the_careful_arm_reaches_its_goals_without_the_sphere(mujoco) -> None:
 
 
 def test_the_blind_arm_reaches_its_goals_through_the_sphere(mujoco) -> None:
-    """About a seventh enter it. Fewer than 2 of 40 has a chance of 1%, more than 20 of 1e-7; the seed is fixed."""
+    """About seven in ten enter it. Fewer than 18 of 40 has a chance of 0.1%; the seed is fixed."""
     entered, reached = play("seeker", 40, seed=0)
-    assert 2 <= entered.sum() <= 20
+    assert 18 <= entered.sum() < 40
     assert reached.mean() > 0.9
 
 

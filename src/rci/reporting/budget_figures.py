@@ -25,7 +25,8 @@ def budgets(rows: Sequence[Row]) -> Figure:
     """One panel per task, one line per variant over the budgets."""
     tasks = list(dict.fromkeys(row["task"] for row in rows))
     looks = variant_looks(list(dict.fromkeys(row["variant"] for row in rows)))
-    figure = sheet(3.4, width=3.0 * len(tasks))
+    columns = min(3, len(tasks) + 1)  # of the legend, which is as wide as one panel and a half
+    figure = sheet(3.4, width=max(4.6, 3.0 * len(tasks)))
     panels = np.atleast_1d(figure.subplots(1, len(tasks), sharey=True))
     top = max(max(row["violation_rate"], row["budget"]) for row in rows)
     for axes, task in zip(panels, tasks):
@@ -53,5 +54,5 @@ def budgets(rows: Sequence[Row]) -> Figure:
         axes.grid(axis="y")
     panels[0].set_ylabel("realised violation rate")
     handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3, fontsize=7.5)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, fontsize=7.5)
     return figure

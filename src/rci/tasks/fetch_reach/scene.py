@@ -209,7 +209,10 @@ def probe_goal(hazard: Hazard) -> Array:
     allowed &= np.rad2deg(np.arctan2(np.abs(choice[:, 1]), choice[:, 0])) <= hazard.cone
     if not allowed.any():
         raise RciError(f"{hazard} leaves no room for a goal on the slice through it and the start.")
-    hidden = allowed & (choice[:, 0] > away)
+    aside = (
+        away * np.abs(choice[:, 1]) / np.maximum(norm(choice, axis=-1), 1e-9)
+    )  # of the centre, from the way
+    hidden = allowed & (choice[:, 0] > away) & (aside < 0.9 * hazard.radius)
     allowed = hidden if hidden.any() else allowed
     # Rounded, so that of two mirror images the first is taken on every machine
     far = norm(choice - wished, axis=-1).round(6)
