@@ -613,7 +613,7 @@ MODELS = ("matched pairs", "held-out accuracy", "calibration error", "quality", 
 
 REFERENCES = {
     "highway.md": ("highway", "highway-dense", "highway-open", "highway-disc"),
-    "fetch_reach.md": ("fetch-reach", "fetch-reach-fine"),
+    "fetch_reach.md": ("fetch-reach",),
 }
 
 

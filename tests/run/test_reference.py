@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from rci.data import store
 from rci.data.errors import RciError
 from rci.run import cli
+from rci.run.command import run_command
 from rci.run.reference.drivers import Driver, Setting, drivers, jobs_of, key_of
 from rci.run.reference.study import parse_prices, run_reference
 from rci.run.reference.table import criteria, criteria_lines, reference_table
@@ -138,7 +139,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(arguments, message, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["rci", "reference", *arguments])
     with pytest.raises(SystemExit) as end:
-        cli.main()
+        run_command(cli.app, "rci")
     assert end.value.code == 2
     said = capsys.readouterr().err
     assert message in said

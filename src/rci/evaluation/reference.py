@@ -17,7 +17,11 @@ from rci.evaluation.frontier import points, violation_at_return
 from rci.evaluation.stats import clopper_pearson
 
 RANDOM, BLIND, INFORMED, CAREFUL = "random", "blind", "informed", "careful"  # drivers
-KNOWING = (INFORMED, CAREFUL)  # who know the danger
+KNOWING = (
+    INFORMED,
+    CAREFUL,
+    "detour",
+)  # who know the danger; the last is the arm's script that goes around it
 
 
 class ReferencePoint(NamedTuple):
@@ -42,7 +46,7 @@ class Ruler(NamedTuple):
     random_return: float
     blind_return: float
     best: ReferencePoint  # the driver of the greatest merit
-    frontier: tuple[ReferencePoint, ...]  # the blind driver and the informed ones
+    frontier: tuple[ReferencePoint, ...]  # the blind driver and those who know the danger
 
 
 def reference_points(rows: Iterable[Mapping[str, Any]]) -> list[ReferencePoint]:

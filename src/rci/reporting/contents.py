@@ -45,7 +45,7 @@ class KnownDanger:
     """One driver that knows the danger, or the blind one that it began as, over its seeds: what is possible."""
 
     driver: str
-    price: float  # of a violation; 0 for the blind driver
+    price: float | None  # of a violation; 0 for the blind driver, None for a script
     seeds: int
     violation_rate: float
     violation_low: float

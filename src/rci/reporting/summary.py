@@ -212,7 +212,7 @@ def headline(report: ReportInput) -> list[str]:
         told = ", or ".join(
             f"{percent(known.violation_rate)} at {number(known.mean_return)}"
             for known in report.reference
-            if known.price > 0
+            if known.price != 0.0
         )
         sentences.append(f"What is possible when the danger is known: {told}.")
     return sentences

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.evaluation.reference import BLIND, INFORMED, KNOWING, RANDOM, ReferencePoint, reference_points
+from rci.evaluation.reference import (
+    BLIND,
+    CAREFUL,
+    INFORMED,
+    KNOWING,
+    RANDOM,
+    ReferencePoint,
+    reference_points,
+)
 from rci.reporting.markdown import table
 from rci.reporting.summary import number, percent
 from rci.run.reference.drivers import RECORDING
@@ -115,7 +123,7 @@ def _arm(found: Iterable[ReferencePoint]) -> list[Criterion]:
 
 def _shown_order(point: ReferencePoint) -> tuple[int, float]:
     """Scripts first, then who is trained, from PPO that records to who is careful from the start."""
-    order = (RECORDING, BLIND, *KNOWING)
+    order = (RECORDING, BLIND, INFORMED, CAREFUL)
     return (order.index(point.driver) if point.driver in order else -1, point.price or 0.0)
 
 
