@@ -612,7 +612,7 @@ MODELS = ("matched pairs", "held-out accuracy", "calibration error", "quality", 
 
 
 REFERENCES = {
-    "highway.md": ("highway", "highway-dense", "highway-open", "highway-disc"),
+    "highway.md": ("highway", "highway-open", "highway-disc"),
     "fetch_reach.md": ("fetch-reach",),
 }
 
