@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+
+T = TypeVar("T")
 
 
 def rows_of(vector: jax.Array, like: jax.Array) -> jax.Array:
@@ -20,20 +23,41 @@ def affine(x: jax.Array, weight: jax.Array, bias: jax.Array) -> jax.Array:
     return product + rows_of(bias, product)
 
 
+def in_blocks(function: Callable[[jax.Array], T], rows: jax.Array, size: int) -> T:
+    """function(rows), some rows at a time: what lies between fits into a cache.
+
+    Every answer of the function has an axis for the rows in front. The last block is filled up with first rows.
+    """
+    count = len(rows)
+    if count <= size:
+        return function(rows)
+    blocks = -(-count // size)
+    filled = rows[jnp.arange(blocks * size) % count].reshape(blocks, size, *rows.shape[1:])
+    answers = jax.lax.map(function, filled)
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], answers)
+
+
 class Mlp(eqx.Module):
     """Affine maps with ReLU between them. Input [..., sizes[0]], output [..., sizes[-1]].
 
-    A small `last_scale` makes a new network answer about 0 whatever its key.
+    A small `last_scale` makes a new network answer about `last_bias` whatever its key, 0 if not given.
     """
 
     weights: tuple[jax.Array, ...]
     biases: tuple[jax.Array, ...]
 
-    def __init__(self, key: jax.Array, sizes: Sequence[int], last_scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        key: jax.Array,
+        sizes: Sequence[int],
+        last_scale: float = 1.0,
+        last_bias: jax.Array | None = None,
+    ) -> None:
         keys = jax.random.split(key, len(sizes) - 1)
-        weights = [_lecun(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:])]
+        weights = [first_weight(k, i, o) for k, i, o in zip(keys, sizes[:-1], sizes[1:])]
         self.weights = (*weights[:-1], last_scale * weights[-1])
-        self.biases = tuple(jnp.zeros(size) for size in sizes[1:])
+        biases = [jnp.zeros(size) for size in sizes[1:]]
+        self.biases = (*biases[:-1], biases[-1] if last_bias is None else last_bias)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
@@ -54,13 +78,19 @@ class PairMlp(eqx.Module):
     rest: Mlp
 
     def __init__(
-        self, key: jax.Array, obs_size: int, action_size: int, sizes: Sequence[int], last_scale: float = 1.0
+        self,
+        key: jax.Array,
+        obs_size: int,
+        action_size: int,
+        sizes: Sequence[int],
+        last_scale: float = 1.0,
+        last_bias: jax.Array | None = None,
     ) -> None:
         first_key, rest_key = jax.random.split(key)
-        joint = _lecun(first_key, obs_size + action_size, sizes[0])
+        joint = first_weight(first_key, obs_size + action_size, sizes[0])
         self.obs_weight, self.action_weight = joint[:obs_size], joint[obs_size:]
         self.bias = jnp.zeros(sizes[0])
-        self.rest = Mlp(rest_key, sizes, last_scale)
+        self.rest = Mlp(rest_key, sizes, last_scale, last_bias)
 
     def __call__(self, obs: jax.Array, action: jax.Array) -> jax.Array:
         from_obs = affine(obs, self.obs_weight, self.bias)
@@ -88,12 +118,29 @@ class Committee(eqx.Module):
         sizes: Sequence[int],
         members: int,
         last_scale: float = 1.0,
+        last_bias: jax.Array | None = None,
     ) -> None:
-        nets = [PairMlp(k, obs_size, action_size, sizes, last_scale) for k in jax.random.split(key, members)]
+        nets = [
+            PairMlp(k, obs_size, action_size, sizes, last_scale, last_bias)
+            for k in jax.random.split(key, members)
+        ]
         self.obs_weight = jnp.concatenate([net.obs_weight for net in nets], axis=1)
         self.action_weight = jnp.concatenate([net.action_weight for net in nets], axis=1)
         self.bias = jnp.concatenate([net.bias for net in nets])
         self.rest = tuple(net.rest for net in nets)
+
+    def member(self, index: int) -> PairMlp:
+        """One of them, by itself."""
+        width = len(self.bias) // len(self.rest)
+        own = slice(index * width, (index + 1) * width)
+        rest = self.rest[index]
+        sizes = (width, *(len(bias) for bias in rest.biases))
+        blank = PairMlp(jax.random.key(0), len(self.obs_weight), len(self.action_weight), sizes)
+        parts = self.obs_weight[:, own], self.action_weight[:, own], self.bias[own], rest
+        return eqx.tree_at(lambda net: (net.obs_weight, net.action_weight, net.bias, net.rest), blank, parts)
+
+    def __len__(self) -> int:
+        return len(self.rest)
 
     def lead(self) -> Committee:
         """A committee of the first member alone."""
@@ -124,5 +171,6 @@ def normaliser(mean: jax.Array, deviation: jax.Array) -> Normaliser:
     return Normaliser(jnp.asarray(mean), jnp.where(deviation > 1e-6, deviation, 1.0))
 
 
-def _lecun(key: jax.Array, inputs: int, outputs: int) -> jax.Array:
+def first_weight(key: jax.Array, inputs: int, outputs: int) -> jax.Array:
+    """What a layer begins with: outputs as large as inputs, on average."""
     return jax.random.normal(key, (inputs, outputs)) * (1.0 / inputs) ** 0.5
