@@ -34,9 +34,10 @@ def random_policy(
 ) -> Policy:
     """A policy of a learner with these settings."""
     entry = LEARNERS[method]
-    config, vae = entry.config(**options), BehaviourConfig(hidden=24)
+    config = entry.config(**options)
+    model = BehaviourConfig(hidden=24, rows=options.get("rows"))
     sizes = {"obs_size": int(np.prod(obs_shape)), "action_size": actions}
-    behaviour = template(*sizes.values(), vae if entry.proposes else None)
+    behaviour = template(*sizes.values(), model if entry.proposes else None)
     numbers = {**entry.hyper()._asdict(), "threshold": np.full(channels, 0.1), "audited": np.ones(channels)}
     hyper = entry.hyper(**{name: numbers[name] for name in entry.hyper._fields})
     traced = jax.tree.map(lambda x: np.asarray(x, np.float32), hyper)
@@ -46,7 +47,7 @@ def random_policy(
     }
     settings = {
         "config": asdict(config),
-        "behaviour": {**asdict(vae), **sizes} if entry.proposes else sizes,
+        "behaviour": {**asdict(model), **sizes} if entry.proposes else sizes,
         "channels": channels,
     }
     info = {

@@ -8,9 +8,8 @@ import pytest
 from rci.data.errors import RciError
 from rci.learning import bcq_lagrangian as bcq
 from rci.learning.bcq_lagrangian import Config, Hyper, judge, nudge
-from rci.learning.behaviour import Config as VaeConfig
-from rci.learning.behaviour import Vae
 from rci.learning.dataset import Batch, Dataset
+from rci.learning.vae import Vae
 from rci.nets.dense import Committee, Mlp, Normaliser, PairMlp
 
 SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "initial_batch_size": 4}
@@ -227,8 +226,7 @@ def test_judgement_is_pessimistic_on_both_sides():
 
 def test_a_dataset_row_is_followed_by_its_next_observation(point_episodes, point_labels):
     from rci.data.types import Transitions
-    from rci.learning.behaviour import Config as VaeConfig
-    from rci.learning.behaviour import FrozenBehaviour, Vae
+    from rci.learning.behaviour import FrozenBehaviour
     from rci.learning.dataset import measure_scaling, to_device
     from rci.redistribution import redistribute
 
@@ -238,7 +236,7 @@ def test_a_dataset_row_is_followed_by_its_next_observation(point_episodes, point
     data = to_device(transitions, scaling)
     assert isinstance(data, Dataset)
     assert np.asarray(scaling.decode_action(data.action)) == pytest.approx(transitions.action, abs=1e-6)
-    behaviour = FrozenBehaviour(Vae(jax.random.key(0), 4, 2, VaeConfig(hidden=4)), scaling)
+    behaviour = FrozenBehaviour(Vae(jax.random.key(0), 4, 2, hidden=4), scaling)
     batch = bcq.make(Config(**SMALL)).sample(jax.random.key(3), data, behaviour)
     pairs = {tuple(np.round([*a, *b], 5)) for a, b in zip(data.obs[data.row], data.obs[data.row + 1])}
     for before, after in zip(np.asarray(batch.obs), np.asarray(batch.next_obs)):
@@ -312,7 +310,7 @@ def test_rungs_of_the_ladder_can_be_taken_back(rung):
     learner = bcq.make(Config(**SMALL, **rung))
     hyper, batch = Hyper(threshold=0.1), random_batch()
     if "alongside" in rung:
-        batch = batch._replace(model=Vae(jax.random.key(5), 3, 2, VaeConfig(hidden=4, latent_limit=0.7)))
+        batch = batch._replace(model=Vae(jax.random.key(5), 3, 2, 4, latent_limit=0.7))
     if "shared_targets" in rung:
         batch = batch._replace(cost_candidate=-batch.next_candidate)
     state = learner.init(jax.random.key(0), batch, hyper)
@@ -327,3 +325,75 @@ def test_rungs_of_the_ladder_can_be_taken_back(rung):
 def test_a_negative_width_is_refused():
     with pytest.raises(RciError, match="alongside is a width, so it cannot be -1"):
         Config(alongside=-1)
+
+
+def test_costs_of_several_recorded_steps_by_hand():
+    """Episodes of three and two steps, costs 1 2 3 and 4 5: sums of two steps, and all that is left."""
+    from dataclasses import replace
+
+    from conftest import ragged, sparse_costs
+
+    from rci.data.types import Labels, Transitions
+    from rci.learning.dataset import look_ahead, measure_scaling, to_device
+
+    episodes = ragged([3, 2], seed=2)
+    labels = Labels.for_episodes(episodes, [2, -1])
+    costs = replace(sparse_costs(labels), cost=np.array([1.0, 2.0, 3.0, 4.0, 5.0]), return_equivalent=False)
+    transitions = Transitions.build(episodes, labels, costs)
+    data = to_device(transitions, measure_scaling(transitions))
+    assert data.left.tolist() == [2, 1, 0, 1, 0]
+    every = jnp.arange(5)
+    two, row = look_ahead(data, every, jnp.full(5, 2))
+    assert two.cost[:, 0].tolist() == [3.0, 5.0, 3.0, 9.0, 5.0]
+    assert two.on.tolist() == [1, 0, 0, 0, 0]
+    assert row.tolist() == [2, 3, 3, 6, 6]  # the last observation of an episode where it is over
+    assert np.array_equal(two.obs, data.obs[row])
+    whole, _ = look_ahead(data, every, jnp.full(5, 99))
+    assert whole.cost[:, 0].tolist() == [6.0, 5.0, 3.0, 9.0, 5.0]
+    assert not whole.on.any()
+    one, row = look_ahead(data, every, jnp.ones(5, jnp.int32))
+    assert one.cost[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert one.on.tolist() == [1, 1, 0, 1, 0]
+    assert row.tolist() == [1, 2, 3, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "control", [{"cost_steps": 5}, {"cost_steps": 0}, {"cost_lambda": 0.9}, {"pricing": "hinge"}], ids=str
+)
+def test_controls_train_and_act(control, tmp_path):
+    """Each goes from logs to a policy that acts the same in NumPy and differs from one without it."""
+    from conftest import sparse_costs
+    from probes import PROBES
+
+    import rci
+    from rci.learning import fit_behaviour
+    from rci.learning.behaviour import Config as BehaviourConfig
+    from rci.runtime import load
+
+    episodes, labels = PROBES["corridor"].logs()
+    behaviour = fit_behaviour(episodes, labels, 0, BehaviourConfig(hidden=8, updates=50))
+    settings = {"hidden": 8, "batch_size": 32, "updates": 60, "behaviour": behaviour}
+    costs = sparse_costs(labels)
+    plain, own = (
+        rci.learn(episodes, labels, costs, "bcq-lagrangian", 0.1, **settings, **more)
+        for more in ({}, control)
+    )
+    obs = episodes.obs[:50]
+    name = "networks.cost_critic.obs_weight"
+    assert not np.array_equal(plain.model.arrays[name], own.model.arrays[name])
+    own.save(tmp_path / "policy")
+    assert load(tmp_path / "policy").act(obs) == pytest.approx(own.act(obs), abs=1e-5)
+
+
+def test_controls_that_make_no_sense_are_refused():
+    from rci.learning import parse_options
+
+    for options, message in (
+        ({"cost_steps": -1}, "cost_steps must not be negative"),
+        ({"cost_lambda": 1.0}, "cost_lambda must be in"),
+        ({"cost_lambda": 0.5, "cost_steps": 3}, "cost_lambda draws the number of steps"),
+        ({"pricing": "hinge", "variant": "penalised"}, "a hinge prices the cost critic"),
+        ({"cost_steps": 3, "cost_discount": 0.9}, "summed without a discount"),
+    ):
+        with pytest.raises(RciError, match=message):
+            parse_options("bcq-lagrangian", options)

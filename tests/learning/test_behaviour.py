@@ -7,10 +7,16 @@ from conftest import ragged, sparse_costs
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels, Transitions
-from rci.learning.behaviour import Config, Vae, fit_behaviour, propose, restore_behaviour, vae_loss
+from rci.learning.behaviour import Config, episodes_apart, fit_behaviour, propose, restore_behaviour
 from rci.learning.dataset import measure_scaling, to_device
+from rci.learning.mixture import MixtureBehaviour
+from rci.learning.reach import describe_reach
+from rci.learning.vae import Vae
+from rci.nets.mixture import Mixture, Parts, draw_actions, log_density
 
-QUICK = Config(hidden=16, updates=1500, batch_size=64)
+MODELS = ("mixture", "vae")
+
+QUICK = {"hidden": 16, "updates": 1500, "batch_size": 64}
 
 
 def bimodal(count=200):
@@ -22,10 +28,11 @@ def bimodal(count=200):
     return Episodes(**arrays)
 
 
-def test_candidates_are_actions_that_the_behaviour_takes():
+@pytest.mark.parametrize("model", MODELS)
+def test_candidates_are_actions_that_the_behaviour_takes(model):
     episodes = bimodal()
     labels = Labels.for_episodes(episodes, np.full(200, -1))
-    frozen = restore_behaviour(fit_behaviour(episodes, labels, 0, QUICK))
+    frozen = restore_behaviour(fit_behaviour(episodes, labels, 0, Config(model, **QUICK)))
     obs = frozen.scaling.obs(jnp.asarray(episodes.obs[::2][:50]))
     action = frozen.scaling.decode_action(frozen.candidates(jax.random.key(0), obs, 10))
     expected = np.repeat(episodes.action[:50, None], 10, 1)
@@ -33,12 +40,103 @@ def test_candidates_are_actions_that_the_behaviour_takes():
     assert close.mean() > 0.9
 
 
-def test_loss_by_hand():
+def test_loss_of_the_vae_by_hand():
     """A network of zeros: mean 0, log deviation 0, so no divergence, and every action is decoded to 0."""
-    vae = jax.tree.map(jnp.zeros_like, Vae(jax.random.key(0), 3, 2, Config(hidden=4)))
+    vae = jax.tree.map(jnp.zeros_like, Vae(jax.random.key(0), 3, 2, hidden=4))
     action = jnp.array([[0.5, -1.0], [0.0, 1.0]])
-    loss = vae_loss(vae, jax.random.key(0), jnp.ones((2, 3)), action, 0.5)
+    loss = vae.loss(jax.random.key(0), jnp.ones((2, 3)), action)
     assert loss == pytest.approx((0.25 + 1 + 0 + 1) / 4)
+
+
+PARTS = Parts(
+    log_weight=jnp.log(jnp.array([[0.25, 0.75]])),
+    mean=jnp.array([[[-0.5, 0.0], [0.5, 0.2]]]),
+    log_deviation=jnp.log(jnp.array([[[0.1, 0.1], [0.2, 0.4]]])),
+)
+
+
+def test_the_density_of_a_mixture_by_hand():
+    """0.25 N(-0.5, 0.1) N(0, 0.1) + 0.75 N(0.5, 0.2) N(0.2, 0.4) at two actions, against scipy."""
+    from scipy.stats import norm
+
+    action = np.array([[0.4, 0.3], [-0.5, 0.1]])
+    expected = [
+        np.log(
+            0.25 * norm.pdf(x, -0.5, 0.1) * norm.pdf(y, 0.0, 0.1)
+            + 0.75 * norm.pdf(x, 0.5, 0.2) * norm.pdf(y, 0.2, 0.4)
+        )
+        for x, y in action
+    ]
+    found = log_density(PARTS, jnp.asarray(action, jnp.float32)[None])
+    assert np.asarray(found[0]) == pytest.approx(expected, rel=1e-5)
+
+
+def test_draws_of_a_mixture_by_hand():
+    """A place below 0.25 falls on the first Gaussian; what leaves [-1, 1] is cut off."""
+    place, noise = jnp.array([[0.2, 0.3, 0.99]]), jnp.array([[[1.0, 0.0], [-1.0, 2.0], [9.0, 0.0]]])
+    found = draw_actions(PARTS, place, noise)[0]
+    assert np.asarray(found) == pytest.approx(np.array([[-0.4, 0.0], [0.3, 1.0], [1.0, 0.2]]), abs=1e-6)
+
+
+def test_proposals_of_a_mixture_follow_its_weights():
+    """Places are even, so of n proposals each Gaussian has its share, and none lies farther than the limit."""
+    model = MixtureBehaviour(Mixture(jax.random.key(0), 3, 2, 8, 4), 1.5)
+    draws = model.draws(jax.random.key(1), (5, 40))
+    assert draws.shape == (5, 40, 3)
+    assert np.asarray(draws[2, :, 0]) == pytest.approx((np.arange(40) + 0.5) / 40)
+    assert float(jnp.abs(draws[..., 1:]).max()) == 1.5
+    assert model.density.action_size == 2
+
+
+def test_reach_tells_a_model_that_covers_the_logs_from_one_that_collapsed():
+    """Actions to the left or to the right, whatever is seen: the mixture proposes both, the vae the middle."""
+    rng = np.random.default_rng(0)
+    arrays = dict(ragged([4] * 100, seed=1).arrays())
+    side = rng.choice([-0.8, 0.8], 400)
+    arrays["action"] = np.stack([side, rng.uniform(-1, 1, 400)], 1).astype(np.float32)
+    episodes = Episodes(**{**arrays, "source": np.arange(100) % 2}, sources=("one", "two"))
+    labels = Labels.for_episodes(episodes, np.full(100, -1))
+    reach = {
+        model: fit_behaviour(episodes, labels, 0, Config(model, **QUICK)).info["reach"] for model in MODELS
+    }
+    assert set(reach["mixture"]) == {"all", "one", "two"}
+    assert reach["mixture"]["all"]["nearest"] < 0.25 < 0.4 < reach["vae"]["all"]["nearest"]
+    assert reach["vae"]["all"]["log_likelihood"] is None
+    # 0.5 N at each side is at most as sharp as exp(4), and the other action is even: finite, and better than even.
+    assert reach["mixture"]["all"]["log_likelihood"] > -np.log(4)
+    for own in reach["mixture"].values():
+        assert own["spread_of_proposals"] == pytest.approx(own["spread_of_actions"], rel=0.25)
+    assert describe_reach(reach["mixture"]) == ""
+    assert "poorly for one" in describe_reach(reach["vae"])
+    assert describe_reach({}) == ""
+
+
+def test_episodes_apart_have_no_part_in_the_fit():
+    episodes = bimodal(40)
+    config = Config(hidden=8, updates=20)
+    apart = episodes_apart(40, 3)
+    assert apart.sum() == 8
+    arrays = dict(episodes.arrays())
+    flat = arrays["action"].copy()
+    flat[apart] = flat[~apart][: apart.sum()]  # within the same range, so that the scale stays
+    other = Episodes(**{**arrays, "action": flat})
+    one, two = (
+        fit_behaviour(logs, Labels.for_episodes(logs, np.full(40, -1)), 3, config)
+        for logs in (episodes, other)
+    )
+    assert one.info["reach"] != two.info["reach"]
+    for name in one.model.arrays:
+        if "model" in name:
+            assert np.array_equal(one.model.arrays[name], two.model.arrays[name])
+    assert not episodes_apart(1, 0).any()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("noise_limit", 0.0), ("latent_limit", -1.0), ("components", 0)]
+)
+def test_bad_settings_of_behaviour_models(setting, value):
+    with pytest.raises(RciError, match=setting):
+        Config(**{setting: value})
 
 
 def test_saved_and_restored_bit_for_bit(tmp_path):

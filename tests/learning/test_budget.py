@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rci.data.budgets import limits, parse_budget
 from rci.data.errors import RciError
 from rci.data.types import StepCosts
 from rci.learning.budget import (
@@ -12,8 +13,6 @@ from rci.learning.budget import (
     audited,
     discounted_costs,
     kept_budget,
-    limits,
-    parse_budget,
     relative_gap,
     seen_of,
     threshold,

@@ -20,7 +20,14 @@ from rci.learning.behaviour import Config
 from rci.learning.checkpoint import Keeper
 from rci.redistribution import redistribute
 
-SMALL = {"hidden": 8, "candidates": 2, "test_candidates": 2, "batch_size": 8, "updates": 1700}
+SMALL = {
+    "method": "bcq-lagrangian",
+    "hidden": 8,
+    "candidates": 2,
+    "test_candidates": 2,
+    "batch_size": 8,
+    "updates": 1700,
+}
 
 
 @pytest.fixture(scope="module")

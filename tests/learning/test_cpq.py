@@ -185,6 +185,7 @@ def test_the_worst_value_is_the_worst_reward_for_ever():
         last=number,
         initial=rows,
         step=rows,
+        left=rows,
         reward_to_go=number,
         cost_to_go=one,
         cost_range=one,

@@ -10,7 +10,11 @@ from rci.learning.losses import (
     best_of,
     constrained_value,
     cost_continues,
+    expectile_error,
     gaussian_kl,
+    hazard_target,
+    hinged_value,
+    joint_cross_entropy,
     joint_squared_error,
     reward_continues,
     soft_minimum,
@@ -114,3 +118,36 @@ def test_within_range_by_hand():
         [0.25, 2.0],
     ]
     assert within_range(value, 0.0, 1.0).tolist() == [[0.0, 0.5], [0.25, 1.0]]
+
+
+def test_the_target_of_a_hazard_is_the_label_at_a_stop_and_what_lies_ahead_elsewhere():
+    label, ahead = jnp.array([[1.0, 0.0], [0.0, 0.0]]), jnp.array([[0.3, 0.4], [0.5, 0.6]])
+    found = hazard_target(label, jnp.array([1.0, 0.0]), ahead)
+    assert np.asarray(found) == pytest.approx(np.array([[1.0, 0.0], [0.5, 0.6]]))
+
+
+def test_cross_entropy_by_hand():
+    """Two critics, chances 1/2 and 3/4, target 1 and 0: -log(1/2) - log(3/4) and -log(1/2) - log(1/4), halved."""
+    logits = jnp.log(jnp.array([1.0, 3.0]))
+    critics = [jnp.full((2, 1), logits[0]), jnp.full((2, 1), logits[1])]
+    target = jnp.array([[1.0], [0.0]])
+    expected = (2 * np.log(2) - np.log(3 / 4) - np.log(1 / 4)) / 2
+    assert float(joint_cross_entropy(critics, target)) == pytest.approx(expected, rel=1e-6)
+    slope = jax.grad(lambda y: joint_cross_entropy(critics, y))(target)
+    assert not np.asarray(slope).any()  # no gradient flows into the target
+
+
+def test_expectile_by_hand():
+    """Targets 1 above and 1 below, expectile 0.2: 0.2 * 1 and 0.8 * 1, and the value that is best lies low."""
+    value, target = jnp.zeros((2, 1)), jnp.array([[1.0], [-1.0]])
+    assert float(expectile_error(value, target, 0.2)) == pytest.approx(0.5)
+    # 0.2 (1 - v) = 0.8 (v + 1)  ->  v = -0.6
+    slope = jax.grad(lambda v: expectile_error(jnp.full((2, 1), v), target, 0.2))(-0.6)
+    assert float(slope) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_hinge_prices_what_is_over_the_threshold():
+    """Thresholds 0.1 and 0.5: over by 0.2 and not at all, then by 0.3 and 0.1; a price of 10."""
+    cost = jnp.array([[0.3, 0.4], [0.4, 0.6]])
+    found = hinged_value(jnp.array([5.0, 5.0]), cost, jnp.array([0.1, 0.5]), 10.0)
+    assert np.asarray(found) == pytest.approx([3.0, 1.0], rel=1e-5)

@@ -24,6 +24,10 @@ CASES = [
     ("bcq-lagrangian", {"obs_shape": (5, 1)}),
     ("bcq-lagrangian", {"channels": 2, "variant": "penalised", "critics": 1}),
     ("bcq-lagrangian", {"channels": 2, "critics": 3, "test_candidates": 7}),
+    ("bcq-lagrangian", {"pricing": "hinge"}),
+    ("feasible", {}),
+    ("feasible", {"channels": 2, "costs": "linear", "critics": 1, "test_candidates": 7}),
+    ("feasible", {"rows": 5, "channels": 2}),
     ("bear-lagrangian", {"channels": 2}),
     ("cdt", {"context": 4, "hidden": 16, "channels": 2}),
 ]

@@ -22,7 +22,15 @@ def trained():
     behaviour = fit_behaviour(episodes, labels, 0, Config(hidden=8, updates=20))
     costs = redistribute(episodes, labels, "sparse")
     policy = learn(
-        episodes, labels, costs, budget=0.1, behaviour=behaviour, updates=20, hidden=8, batch_size=8
+        episodes,
+        labels,
+        costs,
+        budget=0.1,
+        behaviour=behaviour,
+        method="bcq-lagrangian",
+        updates=20,
+        hidden=8,
+        batch_size=8,
     )
     return policy, episodes
 
@@ -55,7 +63,15 @@ def test_a_cost_per_channel(trained) -> None:
     costs = sparse_costs(labels)
     budget = {"near": 0.1, "off": math.inf}
     policy = learn(
-        episodes, labels, costs, budget=budget, behaviour=behaviour, updates=20, hidden=8, batch_size=8
+        episodes,
+        labels,
+        costs,
+        budget=budget,
+        behaviour=behaviour,
+        method="bcq-lagrangian",
+        updates=20,
+        hidden=8,
+        batch_size=8,
     )
     expected_return, expected_cost = predict_values(policy, episodes.obs[episodes.obs_offset[:-1]])
     assert (expected_return.shape, expected_cost.shape) == ((6,), (6, 2))

@@ -37,6 +37,11 @@ def named_channels(channels: tuple[str, ...]) -> dict[str, Any]:
     return {"channels": list(channels)} if channels else {}
 
 
+def per_channel(numbers: Sequence[Any], channels: tuple[str, ...]) -> Any:
+    """One number as it is, one per channel by name."""
+    return dict(zip(channels, numbers)) if channels else numbers[0]
+
+
 @dataclass(frozen=True, eq=False)
 class Labels(Record):
     """Where each episode was stopped (-1 = never) and its episodic cost C, in [0, 1].

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.budgets import Budget, parse_budget
 from rci.data.errors import RciError
+from rci.data.labels import per_channel
 from rci.data.record import Array, Record, check_seed, float32_numbers
 
 
@@ -112,6 +114,56 @@ class Policy(Fitted):
     kind: ClassVar[str] = "policy"
     memory: Any = ()  # of one episode before its first step: nothing, an array, or a tuple or table of them
     step: Callable[[int, Any, Array], tuple[Array, Any]] | None = None
+    revive: Callable[[Policy], Policy] | None = (
+        None  # gives a policy that holds weights only its function back
+    )
+
+    def with_budget(self, budget: Budget) -> Policy:
+        """The same networks for another budget: no training, another threshold.
+
+        Only a learner whose threshold has no part in the training can do this; see `feasible`. Where no threshold is
+        known to keep the budget, the one with the lowest bound is taken, and `info["kept"]` is False.
+        """
+        from rci.data.thresholds import Ladder, choose_thresholds
+
+        channels = tuple(self.info.get("channels", ()))
+        choice = choose_thresholds(Ladder.from_table(self._ladder()), budget, channels)
+        told = {name: per_channel(getattr(choice, name).tolist(), channels) for name in ("estimate", "bound")}
+        info = {
+            "budget": str(parse_budget(budget)),
+            "kept": choice.kept,
+            "expected_violation": told["estimate"],
+            "violation_bound": told["bound"],
+        }
+        return self._limited(choice.threshold, info)
+
+    def with_threshold(self, threshold: float) -> Policy:
+        """The same networks with a threshold of your own, for every channel; nothing is promised about a budget."""
+        from rci.data.thresholds import check_threshold
+
+        self._ladder()
+        number = check_threshold(threshold, self.model.config["config"]["costs"] != "linear")
+        known = {"budget", "kept", "expected_violation", "violation_bound"}
+        rest = {name: value for name, value in self.info.items() if name not in known}
+        size = self.model.arrays["hyper.threshold"].shape
+        return replace(self, info=rest)._limited(np.full(size, number), {"budget": "none"})
+
+    def _ladder(self) -> dict[str, Any]:
+        if "ladder" not in self.info:
+            raise RciError(
+                f"a policy of {self.model.method!r} was trained for its budget {self.info.get('budget')}; for another "
+                "one it must be trained again. Those of 'feasible' need not."
+            )
+        ladder: dict[str, Any] = self.info["ladder"]
+        return ladder
+
+    def _limited(self, threshold: Array, info: dict[str, Any]) -> Policy:
+        arrays = {**self.model.arrays, "hyper.threshold": np.asarray(threshold, np.float32)}
+        told = [str(float(number)) for number in threshold]
+        channels = tuple(self.info.get("channels", ()))
+        changed = {**self.info, **info, "threshold": per_channel(told, channels)}
+        policy = replace(self, model=self.model._replace(arrays=arrays), info=changed, step=None)
+        return policy if self.revive is None else self.revive(policy)
 
     def begin(self, episodes: int) -> Any:
         """The memory of so many episodes that are about to begin, for `step`."""

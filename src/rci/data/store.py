@@ -79,13 +79,24 @@ class Provenance:
 UNKNOWN = Provenance()
 
 
-def write(folder: str | Path, record: Record, provenance: Provenance = UNKNOWN) -> Path:
-    """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced."""
+def write(
+    folder: str | Path, record: Record, provenance: Provenance = UNKNOWN, like: str | Path | None = None
+) -> Path:
+    """Write `record` as an artefact folder, whole or not at all; an artefact that stood there is replaced.
+
+    like: another artefact. An array that is the same there is not stored again: both folders name one file, which
+    nobody ever changes. Where the file system knows no such links, it is written.
+    """
     with placing(folder, record.kind) as temporary:
         arrays = record.arrays()
         manifest = _manifest(record, arrays, provenance)
         temporary.mkdir(parents=True)
+        known = {} if like is None else read_manifest(like)["arrays"]
         for name, array in arrays.items():
+            if like is not None and name in known and known[name]["sha256"] == array_digest(array):
+                with contextlib.suppress(OSError):
+                    os.link(Path(like) / f"{name}.npy", temporary / f"{name}.npy")
+                    continue
             with open(temporary / f"{name}.npy", "wb") as file:
                 _write_array(file, array)
                 sync(file)

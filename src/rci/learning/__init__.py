@@ -16,19 +16,27 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.budgets import Budget, Limit, limits, parse_budget, refuse_percentiles
 from rci.data.errors import RciError, unknown_name
-from rci.data.labels import named_channels
+from rci.data.labels import named_channels, per_channel
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq
+from rci.learning import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq, feasible
 from rci.learning.base import Learner, Method
 from rci.learning.behaviour import Config as BehaviourConfig
-from rci.learning.behaviour import FrozenBehaviour, fit_behaviour, restore_behaviour, template
-from rci.learning.budget import Budget, Limit, audited, kept_budget, limits, parse_budget, threshold
+from rci.learning.behaviour import (
+    FrozenBehaviour,
+    episodes_apart,
+    fit_behaviour,
+    restore_behaviour,
+    template,
+)
+from rci.learning.budget import audited, kept_budget, threshold
+from rci.learning.calibration import Settings, calibrate
 from rci.learning.checkpoint import Keeper
-from rci.learning.dataset import Dataset, measure_scaling, to_device
+from rci.learning.dataset import Dataset, measure_scaling, to_device, transitions_of
 from rci.learning.train import train
 from rci.nets.arrays import from_arrays, to_arrays
 
@@ -40,8 +48,10 @@ LEARNERS: dict[str, Method] = {
     "coptidice": Method(coptidice.make, coptidice.Config, coptidice.Hyper, proposes=False),
     "cpq": Method(cpq.make, cpq.Config, cpq.Hyper),
     "cdt": Method(cdt.make, cdt.Config, cdt.Hyper, proposes=False, imitates=True),
+    "feasible": Method(feasible.make, feasible.Config, feasible.Hyper, settle=feasible.settle),
 }
 
+TRAINING_SHARE = 0.7  # of the time, where thresholds are judged after the training
 DISCOUNT = 0.99  # of the costs that a percentile is of, where a method has no discount of its own
 
 __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
@@ -62,7 +72,7 @@ def learn(
     episodes: Episodes,
     labels: Labels,
     costs: StepCosts,
-    method: str = "bcq-lagrangian",
+    method: str = "feasible",
     budget: Budget = 0.05,
     seed: int = 0,
     behaviour: Behaviour | None = None,
@@ -105,14 +115,19 @@ def learn(
         )
     transitions = Transitions.build(episodes, labels, costs)
     _refuse_one_sided(labels, own, costs.channels)
-    discount, cost_discount = (
-        getattr(hyper, name, usual) for name, usual in (("discount", DISCOUNT), ("cost_discount", 1.0))
-    )
-    audits = "audited" in hyper._fields and config.estimate == "audited"
-    bounds = threshold(budget, costs, discount, cost_discount, audits)
-    hyper = hyper._replace(threshold=bounds)
-    if "audited" in hyper._fields:
-        hyper = hyper._replace(audited=audited(own, audits))
+    discount = getattr(hyper, "discount", DISCOUNT)
+    if entry.settle is not None:
+        refuse_percentiles(repr(method), own)
+        behaviour = behaviour or fit_behaviour(episodes, labels, seed)
+        by_labels = bool(np.array_equal(transitions.cost, transitions.label_cost))
+        config = entry.settle(config, by_labels, behaviour.model.config["rows"] or 0)
+        hyper = hyper._replace(threshold=np.full(len(own), np.inf, np.float32))
+    else:
+        audits = "audited" in hyper._fields and config.estimate == "audited"
+        cost_discount = getattr(hyper, "cost_discount", 1.0)
+        hyper = hyper._replace(threshold=threshold(budget, costs, discount, cost_discount, audits))
+        if "audited" in hyper._fields:
+            hyper = hyper._replace(audited=audited(own, audits))
     within = kept_budget(budget, costs, discount) if entry.imitates else None
     if within is not None and not within.any():
         raise RciError(
@@ -128,6 +143,10 @@ def learn(
         _refuse_foreign(behaviour, labels, config)
         frozen = restore_behaviour(behaviour)
     data = to_device(transitions, frozen.scaling, within, None if behaviour is None else behaviour.proposal)
+    apart = None
+    if entry.settle is not None and behaviour is not None:
+        apart = episodes_apart(len(episodes), behaviour.info["split"])
+        data = data._replace(fitted=transitions_of(~apart, transitions.lengths))
     keeper = None
     if checkpoint is not None:
         numbers = [np.asarray(value).tolist() for value in hyper]
@@ -137,13 +156,23 @@ def learn(
         keeper = Keeper(Path(checkpoint), schedule.checkpoint_every, training, beyond)
     elif beyond:
         raise RciError("a longer training can go on only from a checkpoint; say where to keep it.")
+    training_share = 1.0 if apart is None else TRAINING_SHARE
     state, history = train(
-        entry.make, config, hyper, data, frozen, schedule.updates, seed, progress, costs.channels, keeper
+        entry.make,
+        config,
+        hyper,
+        data,
+        frozen,
+        schedule.updates,
+        seed,
+        lambda share: progress(training_share * share),
+        costs.channels,
+        keeper,
     )
     actor = entry.make(config).policy(state, frozen, hyper)
     info = {
         "budget": str(budget),
-        "threshold": _told([str(float(number)) for number in hyper.threshold], costs.channels),
+        "threshold": per_channel([str(float(number)) for number in hyper.threshold], costs.channels),
         "obs_size": data.obs.shape[-1],
         "obs_shape": list(episodes.obs.shape[1:]),
         "action_size": data.action.shape[-1],
@@ -156,15 +185,15 @@ def learn(
         **named_channels(costs.channels),
     }
     if hasattr(state, "multiplier"):  # counted in the unit of rewards
-        info["multiplier"] = _told(state.multiplier.tolist(), costs.channels)
+        info["multiplier"] = per_channel(state.multiplier.tolist(), costs.channels)
     estimates = [value for name, value in history[-1].items() if name.startswith("cost_estimate")]
     if estimates:
-        info["cost_estimate"] = _told(estimates, costs.channels)
-    _, predict = _compiled(method, config)
+        info["cost_estimate"] = per_channel(estimates, costs.channels)
+    _, predict, act_at = _compiled(method, config)
     if predict is not None:
         expected_return, expected_cost = predict(actor, data.obs[data.initial])
         info["predicted_return"] = float(expected_return.mean())
-        info["predicted_cost"] = _told(expected_cost.mean(axis=0).tolist(), costs.channels)
+        info["predicted_cost"] = per_channel(expected_cost.mean(axis=0).tolist(), costs.channels)
     settings = {
         "config": asdict(config),
         "behaviour": {"obs_size": info["obs_size"], "action_size": info["action_size"]}
@@ -172,7 +201,23 @@ def learn(
         else behaviour.model.config,
         "channels": data.cost.shape[-1],
     }
-    return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+    policy = restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+    if apart is None or act_at is None:
+        return policy
+    judging = Settings(config.judge_updates)
+    ladder = calibrate(
+        act_at,
+        actor,
+        data,
+        transitions.lengths,
+        apart,
+        config.costs == "hazard",
+        seed,
+        lambda share: progress(TRAINING_SHARE + (1 - TRAINING_SHARE) * share),
+        judging,
+    )
+    info["ladder"] = ladder.as_table()
+    return replace(policy, info=info).with_budget(budget)
 
 
 def restore_policy(policy: Policy) -> Policy:
@@ -180,7 +225,10 @@ def restore_policy(policy: Policy) -> Policy:
     config, actor = _restore_actor(policy)
     memory = LEARNERS[policy.model.method].make(config).memory(actor)
     return replace(
-        policy, memory=jax.tree.map(np.asarray, memory), step=_step(policy.model.method, config, actor)
+        policy,
+        memory=jax.tree.map(np.asarray, memory),
+        step=_step(policy.model.method, config, actor),
+        revive=restore_policy,
     )
 
 
@@ -199,7 +247,7 @@ def predict_values(policy: Policy, obs: ArrayLike) -> tuple[Array, Array]:
     if not np.isfinite(obs).all():
         raise RciError("the observations have a value that is not finite.")
     config, actor = _restore_actor(policy)
-    _, predict = _compiled(policy.model.method, config)
+    _, predict, _ = _compiled(policy.model.method, config)
     if predict is None:
         raise RciError(
             f"{policy.model.method!r} has no critics, so it expects nothing; see rci.judge for what logs say of it."
@@ -216,7 +264,14 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
     entry = _entry(method)
     for name in {"threshold", "audited"} & set(options):
         raise RciError(f"{name!r} is made from the budget; set budget instead.")
+    if "rows" in options:
+        raise RciError(
+            f"{method!r} sees observations as the behaviour model does; set behaviour.rows instead."
+        )
     config, hyper, schedule = build_parts((entry.config, entry.hyper, Schedule), options, method)
+    several = getattr(config, "cost_steps", 1) != 1 or getattr(config, "cost_lambda", 0.0) > 0
+    if several and hyper.cost_discount != 1.0:
+        raise RciError("several recorded steps are summed without a discount; leave cost_discount at 1.")
     return config, hyper, schedule
 
 
@@ -279,19 +334,14 @@ def _restore_actor(policy: Policy) -> tuple[Any, Any]:
     settings = policy.model.config
     config = entry.config(**settings["config"])
     learner = entry.make(config)
-    vae = dict(settings["behaviour"])
-    sizes = vae.pop("obs_size"), vae.pop("action_size")
-    behaviour = template(*sizes, BehaviourConfig(**vae) if entry.proposes else None)
+    model = dict(settings["behaviour"])
+    sizes = model.pop("obs_size"), model.pop("action_size")
+    behaviour = template(*sizes, BehaviourConfig(**model) if entry.proposes else None)
     channels = settings["channels"]
     from_budget = {"threshold", "audited"} & set(entry.hyper()._fields)
     hyper = entry.hyper(**dict.fromkeys(from_budget, np.zeros(channels, np.float32)))
     blank = jax.eval_shape(partial(_blank_actor, learner, hyper, channels), behaviour)
     return config, from_arrays(blank, policy.model.arrays)
-
-
-def _told(numbers: list[Any], channels: tuple[str, ...]) -> Any:
-    """One number as it is, one per channel by name."""
-    return dict(zip(channels, numbers)) if channels else numbers[0]
 
 
 def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) -> Any:
@@ -311,6 +361,7 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
         last=number,
         initial=row,
         step=row,
+        left=row,
         reward_to_go=number,
         cost_to_go=cost,
         cost_range=jnp.zeros((2, channels)),
@@ -324,7 +375,7 @@ def _blank_actor(learner: Learner, hyper: Any, channels: int, behaviour: Any) ->
 
 def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], tuple[Array, Any]]:
     """The policy as a pure function of numpy arrays."""
-    act, _ = _compiled(method, config)
+    act, _, _ = _compiled(method, config)
 
     def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         action, memory = act(seed, actor, memory, obs)
@@ -334,8 +385,11 @@ def _step(method: str, config: Any, actor: Any) -> Callable[[int, Any, Array], t
 
 
 @lru_cache(maxsize=32)
-def _compiled(method: str, config: Any) -> tuple[Callable, Callable | None]:
-    """Acting and predicting, compiled once for all policies of a kind; not all predict."""
+def _compiled(method: str, config: Any) -> tuple[Callable, Callable | None, Callable | None]:
+    """Acting, predicting and acting under several thresholds, compiled once for all policies of a kind.
+
+    Not all predict, and few have thresholds. The last one takes observations in the networks' own scale.
+    """
     learner = LEARNERS[method].make(config)
 
     @jax.jit
@@ -344,13 +398,17 @@ def _compiled(method: str, config: Any) -> tuple[Callable, Callable | None]:
         action, memory = learner.act(jax.random.key(seed), actor, memory, scaling.obs(obs))
         return scaling.decode_action(action), memory
 
+    under = learner.act_at
+    act_at = None
+    if under is not None:
+        act_at = jax.jit(lambda actor, thresholds, obs: under(jax.random.key(0), actor, thresholds, obs))
     expects = learner.predict
     if expects is None:
-        return act, None
+        return act, None, act_at
 
     @jax.jit
     def predict(actor: Any, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
         expected_return, expected_cost = expects(jax.random.key(0), actor, obs)
         return expected_return * actor.behaviour.scaling.reward_unit, expected_cost
 
-    return act, predict
+    return act, predict, act_at

@@ -20,6 +20,8 @@ class Learner(NamedTuple):
     act(key, policy, memory, obs) -> (action, memory): [B, d] -> [B, a], both in the networks' own scale
     predict(key, policy, obs) -> expected remaining (return [B], cost [B, K]) from each state under the policy, rewards
         in the networks' own scale; None where a method expects nothing
+    act_at(key, policy, thresholds, obs) -> actions under each of M thresholds, [M, K], [B, d] -> [B, M, a]; None where
+        a threshold has a part in the training
     memory(policy) -> what one episode remembers before its first step; in `act` it has an axis B in front
 
     Costs have one column for each of K channels, and so do thresholds and multipliers: [K]. State holds everything
@@ -32,6 +34,7 @@ class Learner(NamedTuple):
     policy: Callable[[Any, FrozenBehaviour, Any], Any]
     act: Callable[[jax.Array, Any, Any, jax.Array], tuple[jax.Array, Any]]
     predict: Callable[[jax.Array, Any, jax.Array], tuple[jax.Array, jax.Array]] | None = None
+    act_at: Callable[[jax.Array, Any, jax.Array, jax.Array], jax.Array] | None = None
     memory: Callable[[Any], Any] = lambda policy: ()
 
 
@@ -46,3 +49,6 @@ class Method(NamedTuple):
     )
     constrained: bool = True  # whether a budget means anything to it
     imitates: bool = False  # whether it follows the episodes that kept the budget, so that there must be some
+    # For those whose threshold has no part in the training, so that one training serves every budget: the configuration
+    # for these logs: whether the step costs are the labels themselves, and of how many rows an observation is made.
+    settle: Callable[[Any, bool, int], Any] | None = None

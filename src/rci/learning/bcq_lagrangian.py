@@ -8,6 +8,10 @@ Paper: Section IV, Stage 3; Fujimoto et al., "Off-Policy Deep Reinforcement Lear
 4. lambda rises while the expected cost is over the threshold, and falls otherwise.
 5. What lambda follows is told by an auditor: a critic of the labels themselves, which has no say in (3).
 
+Controls, for those who think that the baseline was weak: the cost critic may learn from several recorded steps at once
+(`cost_steps`, `cost_lambda`, to the end of the episode with `cost_steps = 0`), which carries a label back faster, but
+is the cost of the recorded behaviour and not of the policy; and a hinge may stand in for lambda (`pricing`).
+
 With several channels of cost there is one lambda for each, which follows its own estimate and threshold; the price of
 an action is their sum.
 
@@ -31,6 +35,7 @@ Deviates:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -41,16 +46,16 @@ import optax
 from rci.data.errors import RciError
 from rci.data.options import require_positive
 from rci.learning.base import Learner
-from rci.learning.behaviour import Config as VaeConfig
-from rci.learning.behaviour import FrozenBehaviour, Vae, propose, vae_loss
+from rci.learning.behaviour import FrozenBehaviour, propose
 from rci.learning.budget import relative_gap, update_multiplier
-from rci.learning.dataset import Batch, Dataset, draw
+from rci.learning.dataset import Batch, Dataset, draw, look_ahead
 from rci.learning.losses import (
     Number,
     bellman_target,
     best_of,
     constrained_value,
     cost_continues,
+    hinged_value,
     joint_squared_error,
     reward_continues,
     soft_minimum,
@@ -58,6 +63,7 @@ from rci.learning.losses import (
     squared_error,
     within_range,
 )
+from rci.learning.vae import Vae
 from rci.nets.dense import Committee, PairMlp, rows_of
 
 SMOOTHING = 0.01  # how much of the smoothed expected cost an update replaces
@@ -84,8 +90,26 @@ class Config:
     shared_targets: bool = True  # whether the targets of both critics look at the same candidates
     alongside: int = 0  # width of a behaviour model that learns with the critics; 0 = the frozen one
     stop_ends_reward: bool = False  # whether a stop ends the reward too; then the label leaks into it
+    cost_steps: int = (
+        1  # recorded steps that a cost target sums before it asks the critic; 0 = to the end of the episode
+    )
+    cost_lambda: float = (
+        0.0  # above 0: their number is drawn anew, each further one with this chance (TD(lambda))
+    )
+    pricing: Literal["multiplier", "hinge"] = (
+        "multiplier"  # hinge: a fixed price on what is over the threshold
+    )
 
     def __post_init__(self) -> None:
+        if self.cost_steps < 0 or not 0 <= self.cost_lambda < 1:
+            raise RciError(
+                f"cost_steps must not be negative and cost_lambda must be in [0, 1), got {self.cost_steps} and "
+                f"{self.cost_lambda}."
+            )
+        if self.cost_lambda > 0 and self.cost_steps != 1:
+            raise RciError("cost_lambda draws the number of steps, so cost_steps cannot be set as well.")
+        if self.pricing == "hinge" and self.variant == "penalised":
+            raise RciError("a hinge prices the cost critic; the penalised target has a price of its own.")
         require_positive(self, "hidden", "critics", "candidates", "test_candidates")
         require_positive(self, "batch_size", "initial_batch_size")
         if self.gap == "relative" and self.estimate != "audited":
@@ -109,6 +133,7 @@ class Hyper(NamedTuple):
     cost_pessimism: float = 0.5  # weight of the higher twin
     nudge: float = 0.05  # largest change of a candidate by the actor
     multiplier_rate: float = 0.03
+    hinge_price: float = 10.0  # in the unit of rewards
 
 
 class Networks(eqx.Module):
@@ -176,11 +201,18 @@ def nudge(actor: PairMlp, obs: jax.Array, candidate: jax.Array, limit: Number) -
 
 
 def judge(
-    networks: Networks, obs: jax.Array, action: jax.Array, multiplier: jax.Array, hyper: Hyper
+    networks: Networks,
+    obs: jax.Array,
+    action: jax.Array,
+    multiplier: jax.Array,
+    hyper: Hyper,
+    hinge: bool = False,
 ) -> Judgement:
     """Return, cost and constrained value of actions. obs [B, d]; action [B, a] or [B, n, a]."""
     reward_q = soft_minimum(networks.reward_critic(obs, action), hyper.reward_pessimism)[..., 0]
     cost_q = soft_minimum(networks.cost_critic(obs, action), 1.0 - hyper.cost_pessimism)
+    if hinge:
+        return Judgement(reward_q, cost_q, hinged_value(reward_q, cost_q, hyper.threshold, hyper.hinge_price))
     cost = cost_q if networks.step_cost is None else networks.step_cost(obs, action)
     return Judgement(reward_q, cost_q, constrained_value(reward_q, cost, multiplier))
 
@@ -199,22 +231,44 @@ def own_proposals(key: jax.Array, vae: Vae, batch: Batch) -> Batch:
         "cost_candidate": batch.next_obs,
         "initial_candidate": batch.initial_obs,
     }
-    proposed = {}
+    proposed: dict[str, Any] = {}
     for own_key, (name, obs) in zip(jax.random.split(key, len(places)), places.items()):
         old = getattr(batch, name)
         if old is not None:
-            proposed[name] = jax.lax.stop_gradient(vae.propose(own_key, obs, old.shape[1]))
+            proposed[name] = jax.lax.stop_gradient(
+                vae.near(obs, vae.draws(own_key, (len(obs), old.shape[1])))
+            )
     return batch._replace(**proposed)
+
+
+def _to_learn_alongside(behaviour: FrozenBehaviour) -> Vae:
+    if not isinstance(behaviour.model, Vae):
+        raise RciError(
+            "alongside trains a behaviour model with the critics, which only the vae can do; set behaviour.model=vae."
+        )
+    return behaviour.model
 
 
 def make(config: Config) -> Learner:
     """The learner with this configuration."""
     optimise = optax.scale_by_adam()
+    steps_ahead = config.cost_steps != 1 or config.cost_lambda > 0
+
+    seen_by = partial(judge, hinge=config.pricing == "hinge")
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
         keys = jax.random.split(key, 6)
         now = config.candidates if config.estimate == "batch" else 1  # the actor needs one
         index = draw(keys[0], data, config.batch_size, config.draws)
+        ahead, ahead_row = None, data.row[index] + 1
+        if steps_ahead:
+            if config.cost_lambda > 0:
+                steps = jax.random.geometric(
+                    jax.random.fold_in(key, 6), 1.0 - config.cost_lambda, (config.batch_size,)
+                )
+            else:
+                steps = jnp.full(config.batch_size, config.cost_steps or len(data.row) + 1)
+            ahead, ahead_row = look_ahead(data, index, steps.astype(jnp.int32))
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
         row, first = data.row[index], data.initial[start]
         return Batch(
@@ -225,7 +279,7 @@ def make(config: Config) -> Learner:
             cost=data.cost[index],
             label_cost=data.label_cost[index],
             cost_range=data.cost_range,
-            model=behaviour.vae if config.alongside else None,
+            model=_to_learn_alongside(behaviour) if config.alongside else None,
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
@@ -233,10 +287,11 @@ def make(config: Config) -> Learner:
             candidate=propose(keys[2], data, behaviour, row, now),
             next_candidate=propose(keys[3], data, behaviour, row + 1, config.candidates),
             cost_candidate=None
-            if config.shared_targets
-            else propose(keys[5], data, behaviour, row + 1, config.candidates),
+            if config.shared_targets and not steps_ahead
+            else propose(keys[5], data, behaviour, ahead_row, config.candidates),
             initial_obs=data.obs[first],
             initial_candidate=propose(keys[4], data, behaviour, first, config.candidates),
+            ahead=ahead,
         )
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
@@ -259,26 +314,26 @@ def make(config: Config) -> Learner:
     def targets(state: State, batch: Batch, hyper: Hyper) -> Targets:
         """Bellman targets of all critics at the action that the policy would take next."""
 
-        def look(candidate: jax.Array) -> tuple[jax.Array, ...]:
-            action = nudge(state.target.actor, batch.next_obs, candidate, hyper.nudge)
-            seen = judge(state.target, batch.next_obs, action, state.multiplier, hyper)
+        def look(candidate: jax.Array, obs: jax.Array) -> tuple[jax.Array, ...]:
+            action = nudge(state.target.actor, obs, candidate, hyper.nudge)
+            seen = seen_by(state.target, obs, action, state.multiplier, hyper)
             value = seen.value if config.variant == "penalised" else seen.reward_q
             return best_of(seen.value, value, seen.cost_q, action)
 
-        next_value, next_cost, next_action = look(batch.next_candidate)
+        next_value, next_cost, next_action = look(batch.next_candidate, batch.next_obs)
         if batch.cost_candidate is not None:
-            _, next_cost, _ = look(batch.cost_candidate)
+            after = batch.next_obs if batch.ahead is None else batch.ahead.obs
+            _, next_cost, _ = look(batch.cost_candidate, after)
         reward_on = reward_continues(batch.terminated, batch.stopped, config.stop_ends_reward)
         cost_on = cost_continues(batch.last)
+        cost, on = (batch.cost, cost_on) if batch.ahead is None else (batch.ahead.cost, batch.ahead.on)
         audit = None
         if state.target.auditor is not None:
             next_label = state.target.auditor(batch.next_obs, next_action)
             audit = within_range(bellman_target(batch.label_cost, 1.0, cost_on, next_label), 0.0, 1.0)
         return Targets(
             reward=bellman_target(batch.reward, hyper.discount, reward_on, next_value),
-            cost=within_range(
-                bellman_target(batch.cost, hyper.cost_discount, cost_on, next_cost), *batch.cost_range
-            ),
+            cost=within_range(bellman_target(cost, hyper.cost_discount, on, next_cost), *batch.cost_range),
             audit=audit,
         )
 
@@ -299,7 +354,7 @@ def make(config: Config) -> Learner:
         proposal = batch.candidate[:, 0]
         action = nudge(online.actor, batch.obs, proposal, hyper.nudge)
         # Divided by 1 + lambda: Adam's memory of earlier gradients stays in scale while lambda moves.
-        value = judge(leaders(frozen), batch.obs, action, multiplier, hyper).value
+        value = seen_by(leaders(frozen), batch.obs, action, multiplier, hyper).value
         actor_loss = -jnp.mean(value) / (1.0 + jnp.sum(multiplier))
         total = reward_loss + cost_loss + actor_loss
         if online.step_cost is not None:
@@ -307,7 +362,7 @@ def make(config: Config) -> Learner:
         if online.auditor is not None and target.audit is not None:
             total += joint_squared_error([online.auditor(batch.obs, batch.action)], target.audit)
         if online.vae is not None:
-            total += vae_loss(online.vae, key, batch.obs, batch.action, VaeConfig.kl_weight)
+            total += online.vae.loss(key, batch.obs, batch.action)
         return total, (reward_loss, cost_loss, actor_loss)
 
     def expected_cost(online: Networks, batch: Batch, multiplier: jax.Array, hyper: Hyper) -> jax.Array:
@@ -317,7 +372,7 @@ def make(config: Config) -> Learner:
         else:
             obs, candidate = batch.initial_obs, batch.initial_candidate
         action = nudge(online.actor, obs, candidate, hyper.nudge)
-        seen = judge(online, obs, action, multiplier, hyper)
+        seen = seen_by(online, obs, action, multiplier, hyper)
         cost, chosen = best_of(seen.value, seen.cost_q, action)
         if online.auditor is not None:
             audited = rows_of(jnp.asarray(hyper.audited), cost)
@@ -348,14 +403,13 @@ def make(config: Config) -> Learner:
 
     def policy(state: State, behaviour: FrozenBehaviour, hyper: Hyper) -> Actor:
         if state.online.vae is not None:
-            behaviour = behaviour._replace(vae=state.online.vae)
+            behaviour = behaviour._replace(model=state.online.vae)
         return Actor(state.online, behaviour, state.multiplier, jax.tree.map(jnp.asarray, hyper))
 
     def consider(key: jax.Array, policy: Actor, obs: jax.Array) -> tuple[jax.Array, Judgement]:
-        latent = jax.random.normal(key, (config.test_candidates, policy.behaviour.vae.latent_size))
-        candidate = policy.behaviour.decode(obs, jnp.broadcast_to(latent, (len(obs), *latent.shape)))
+        candidate = policy.behaviour.same_draws(key, obs, config.test_candidates)
         action = nudge(policy.networks.actor, obs, candidate, policy.hyper.nudge)
-        return action, judge(policy.networks, obs, action, policy.multiplier, policy.hyper)
+        return action, seen_by(policy.networks, obs, action, policy.multiplier, policy.hyper)
 
     def act(key: jax.Array, policy: Actor, memory: Any, obs: jax.Array) -> tuple[jax.Array, Any]:
         action, seen = consider(key, policy, obs)

@@ -1,18 +1,24 @@
-"""A model of the behaviour that recorded the data: a conditional variational auto-encoder of actions.
+"""A model of the behaviour that recorded the data: which actions might have been taken at an observation.
 
-Fujimoto et al. 2019, Section 5. It depends on no cost, budget or seed of a learner, so it is trained once per
-dataset and shared by all of them. So are its proposals: the actions that it might take at each recorded observation
-are decoded once and kept with it, and an update only picks some of them.
+It depends on no cost, budget or seed of a learner, so it is trained once per dataset and shared by all of them. So are
+its proposals: the actions that it might take at each recorded observation are decoded once and kept with it, and an
+update only picks some of them.
+
+`mixture`  Gaussians fitted by likelihood: proposals as wide as the logs, and a density. See `rci.learning.mixture`.
+`vae`      the paper's, of BCQ. See `rci.learning.vae`.
+
+Some episodes have no part in the fit; on them is measured how far the proposals reach. See `rci.learning.reach`.
 
 Deviates: trained beforehand and frozen, instead of alongside the critics.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,93 +32,88 @@ from rci.data.models import Behaviour, SavedModel
 from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning.dataset import Dataset, Scaling, measure_scaling, to_device
-from rci.learning.losses import gaussian_kl
+from rci.learning.dataset import Dataset, Scaling, held_out, measure_scaling, to_device, transitions_of
+from rci.learning.mixture import MixtureBehaviour
+from rci.learning.reach import measure_reach
+from rci.learning.vae import Vae
 from rci.nets.arrays import from_arrays, to_arrays
-from rci.nets.dense import Normaliser, PairMlp
+from rci.nets.dense import Normaliser
 from rci.nets.keys import stage_key
+from rci.nets.mixture import Mixture
 
-LOG_DEVIATION_RANGE = (-4.0, 4.0)
 CHUNK = 500  # updates per compiled call
 PIECE = 2048  # observations whose proposals are decoded at once
+HELD_OUT = 0.2  # share of the episodes on which the reach is measured, and thresholds are judged
 
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes and length of training."""
+    """Which model, its sizes and length of training."""
 
+    model: Literal["mixture", "vae"] = "mixture"
     hidden: int = 128
-    latent_per_action: int = 2
     batch_size: int = 256
     updates: int = 5000
     learning_rate: float = 1e-3
-    kl_weight: float = 0.5
-    latent_limit: float = 0.5  # latents are drawn from N(0, 1) and clipped here; less is closer to the data
     proposals: int = (
         40  # actions decoded beforehand for each observation; 0 = decode new ones in every update
     )
+    components: int = 8  # mixture: how many Gaussians
+    # mixture: how many rows an observation is made of, each seen by the same network (see `rci.nets.rows`); 0 = it is
+    # seen as a whole; not given: the rows of observations that are tables.
+    rows: int | None = None
+    noise_limit: float = 1.5  # mixture: how many deviations from its mean a proposal may lie
+    latent_per_action: int = 2  # vae
+    kl_weight: float = 0.5  # vae
+    latent_limit: float = 0.5  # vae: latents are N(0, 1), clipped here; less is closer to the mean
 
     def __post_init__(self) -> None:
-        require_positive(self, "hidden", "latent_per_action", "batch_size", "updates")
+        require_positive(self, "hidden", "batch_size", "updates", "components", "latent_per_action")
+        for name in ("noise_limit", "latent_limit"):
+            if not getattr(self, name) > 0:
+                raise RciError(f"{name} must be more than 0, got {getattr(self, name)}.")
         if self.proposals < 0:
             raise RciError(f"proposals must not be negative, got {self.proposals}.")
+        if self.rows is not None and self.rows < 0:
+            raise RciError(f"rows must not be negative, got {self.rows}; 0 sees an observation as a whole.")
+        if self.rows and self.model == "vae":
+            raise RciError("the VAE sees observations as a whole; leave rows out, or use model = 'mixture'.")
 
 
-class Vae(eqx.Module):
-    """encoder: (obs, action) -> latent mean and log deviation; decoder: (obs, latent) -> action in [-1, 1]."""
+def build_model(key: jax.Array, obs_size: int, action_size: int, config: Config) -> Any:
+    """A model that has learned nothing yet.
 
-    encoder: PairMlp
-    decoder: PairMlp
-    latent_limit: float = eqx.field(static=True)
-
-    def __init__(self, key: jax.Array, obs_size: int, action_size: int, config: Config) -> None:
-        encoder_key, decoder_key = jax.random.split(key)
-        latent, hidden = config.latent_per_action * action_size, config.hidden
-        self.encoder = PairMlp(encoder_key, obs_size, action_size, (hidden, hidden, 2 * latent))
-        self.decoder = PairMlp(decoder_key, obs_size, latent, (hidden, hidden, action_size))
-        self.latent_limit = config.latent_limit
-
-    @property
-    def latent_size(self) -> int:
-        """Dimensions of the latent."""
-        return self.decoder.action_weight.shape[0]
-
-    def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
-        """obs [..., d], latent [..., l] or [..., n, l] -> action."""
-        return jnp.tanh(self.decoder(obs, latent))
-
-    def fresh(self, key: jax.Array, hidden: int) -> Vae:
-        """A new model of the same kind, of another width."""
-        sizes = self.encoder.obs_weight.shape[0], self.encoder.action_weight.shape[0]
-        own = Config(
-            hidden=hidden,
-            latent_per_action=self.latent_size // sizes[1],
-            latent_limit=self.latent_limit,
-        )
-        return Vae(key, *sizes, own)
-
-    def propose(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
-        """Actions from latents near the middle: [B, d] -> [B, count, a]."""
-        return self.near(obs, jax.random.normal(key, (*obs.shape[:-1], count, self.latent_size)))
-
-    def near(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
-        """Actions from normal draws, clipped: obs [B, d], latent [B, n, l] -> [B, n, a]."""
-        return self.decode(obs, jnp.clip(latent, -self.latent_limit, self.latent_limit))
+    Every kind has `draws(key, shape)`, random numbers that `near(obs, draws)` makes actions of, and `loss(key, obs,
+    action)`; one with a density has `log_prob(obs, action)`.
+    """
+    if config.model == "vae":
+        sizes = config.hidden, config.latent_per_action
+        return Vae(key, obs_size, action_size, *sizes, config.latent_limit, config.kl_weight)
+    density = Mixture(key, obs_size, action_size, config.hidden, config.components, config.rows or 0)
+    return MixtureBehaviour(density, config.noise_limit)
 
 
 class FrozenBehaviour(NamedTuple):
     """What learners use of the fitted model; those that propose no actions use its scaling only."""
 
-    vae: Any  # a Vae, or None
+    model: Any  # a MixtureBehaviour, a Vae, or None
     scaling: Scaling
 
     def candidates(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
-        """Actions that the behaviour might take: [B, d] -> [B, count, a]."""
-        return self.vae.propose(key, obs, count)
+        """Actions that the behaviour might take, drawn for each observation: [B, d] -> [B, count, a]."""
+        return self.model.near(obs, self.model.draws(key, (len(obs), count)))
 
-    def decode(self, obs: jax.Array, latent: jax.Array) -> jax.Array:
-        """Actions from normal draws: obs [B, d], latent [B, n, l] -> [B, n, a]."""
-        return self.vae.near(obs, latent)
+    def same_draws(self, key: jax.Array, obs: jax.Array, count: int) -> jax.Array:
+        """The same with one set of draws for all observations, so that a policy is a function of the observation."""
+        return self.from_draws(self.model.draws(key, (count,)), obs)
+
+    def from_draws(self, draws: jax.Array, obs: jax.Array) -> jax.Array:
+        """Actions from one set of draws of the model, `model.draws(key, (n,))`, at every observation: [B, n, a]."""
+        return self.model.near(obs, jnp.broadcast_to(draws, (len(obs), *draws.shape)))
+
+    def log_prob(self, obs: jax.Array, action: jax.Array) -> jax.Array | None:
+        """log b(action | obs), [B, n, a] -> [B, n]; None where the model has no density."""
+        return self.model.log_prob(obs, action) if hasattr(self.model, "log_prob") else None
 
 
 def propose(
@@ -129,15 +130,6 @@ def propose(
     return data.proposal[rows[:, None], (first + jnp.arange(count)[None]) % known]
 
 
-def vae_loss(vae: Vae, key: jax.Array, obs: jax.Array, action: jax.Array, kl_weight: float) -> jax.Array:
-    """Mean squared reconstruction error plus weighted divergence from the prior. Fujimoto et al. 2019."""
-    mean, log_deviation = jnp.split(vae.encoder(obs, action), 2, axis=-1)
-    log_deviation = jnp.clip(log_deviation, *LOG_DEVIATION_RANGE)
-    latent = mean + jnp.exp(log_deviation) * jax.random.normal(key, mean.shape)
-    reconstruction = jnp.mean((vae.decode(obs, latent) - action) ** 2)
-    return reconstruction + kl_weight * gaussian_kl(mean, log_deviation)
-
-
 def fit_behaviour(
     episodes: Episodes,
     labels: Labels,
@@ -147,26 +139,56 @@ def fit_behaviour(
 ) -> Behaviour:
     """Fit the model to the transitions that remain once every episode is cut at its stop."""
     config = config or Config()
+    config = replace(config, rows=rows_of_obs(config, episodes.obs.shape[1:]))
     transitions = Transitions.build(episodes, labels, _no_costs(labels))
-    scaling = measure_scaling(transitions)
+    scaling = measure_scaling(transitions, config.rows or 0)
     data = to_device(transitions, scaling)
     init_key, train_key = jax.random.split(stage_key(seed, "behaviour"))
-    vae, optimiser = _start(config, data.obs.shape[-1], data.action.shape[-1], init_key)
+    model, optimiser = _start(config, data.obs.shape[-1], data.action.shape[-1], init_key)
+    apart = episodes_apart(len(episodes), seed)
+    fitted_rows = transitions_of(~apart, transitions.lengths)
     loss = jnp.nan
     for first in range(0, config.updates, CHUNK):
         count = min(CHUNK, config.updates - first)
-        vae, optimiser, loss = _train_chunk(config)(train_key, first, count, vae, optimiser, data)
+        model, optimiser, loss = _train_chunk(config)(
+            train_key, first, count, model, optimiser, data, fitted_rows
+        )
         if not jnp.isfinite(loss):
             raise RciError(
                 f"the behaviour model diverged before update {first + count}; lower its learning_rate."
             )
         progress((first + count) / config.updates)
     sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1]}
-    fitted = FrozenBehaviour(vae, scaling)
-    model = SavedModel("vae", {**asdict(config), **sizes}, to_arrays(fitted))
-    info = {"labels_hash": labels.hash, "loss": float(loss)}
+    fitted = FrozenBehaviour(model, scaling)
+    saved = SavedModel(config.model, {**asdict(config), **sizes}, to_arrays(fitted))
+    reach = measure_reach(stage_key(seed, "reach"), fitted, data, transitions.lengths, apart, episodes)
+    info = {
+        "labels_hash": labels.hash,
+        "loss": float(loss),
+        "split": seed,
+        "rows": config.rows,
+        "reach": reach,
+    }
     proposal = _proposals(stage_key(seed, "proposals"), fitted, data.obs, config.proposals)
-    return Behaviour(model, info, proposal)
+    return Behaviour(saved, info, proposal)
+
+
+def rows_of_obs(config: Config, shape: tuple[int, ...]) -> int:
+    """Of how many rows an observation of this shape is made, as the settings say; 0 = it is seen as a whole."""
+    if config.rows is None:
+        return shape[0] if config.model == "mixture" and len(shape) == 2 and shape[0] > 1 else 0
+    features = math.prod(shape)
+    if config.rows and features % config.rows:
+        raise RciError(
+            f"observations of {features} features are not made of {config.rows} rows of one length; set rows to a "
+            "number that divides it, or to 0."
+        )
+    return config.rows
+
+
+def episodes_apart(episodes: int, split: int) -> Array:
+    """Which episodes have no part in the fit, [N]: none where there is but one."""
+    return held_out(episodes, HELD_OUT, split) if episodes > 1 else np.zeros(1, bool)
 
 
 def restore_behaviour(behaviour: Behaviour) -> FrozenBehaviour:
@@ -186,8 +208,8 @@ def template(obs_size: int, action_size: int, config: Config | None) -> Any:
             jnp.ones(action_size),
             jnp.ones(()),
         )
-        vae = None if config is None else Vae(jax.random.key(0), obs_size, action_size, config)
-        return FrozenBehaviour(vae, scaling)
+        model = None if config is None else build_model(jax.random.key(0), obs_size, action_size, config)
+        return FrozenBehaviour(model, scaling)
 
     return jax.eval_shape(blank)
 
@@ -196,7 +218,9 @@ def _proposals(key: jax.Array, behaviour: FrozenBehaviour, obs: jax.Array, count
     """Decoded in pieces, so that the layers in between never stand in memory for all observations."""
     if not count:
         return None
-    decode = jax.jit(lambda key, obs: behaviour.candidates(key, obs, count))
+    # An update takes neighbours: shuffled, they are of all Gaussians.
+    order = jax.random.permutation(key, count)
+    decode = jax.jit(lambda key, obs: behaviour.candidates(key, obs, count)[:, order])
     pieces = [
         np.asarray(decode(jax.random.fold_in(key, first), obs[first : first + PIECE]))
         for first in range(0, len(obs), PIECE)
@@ -205,9 +229,9 @@ def _proposals(key: jax.Array, behaviour: FrozenBehaviour, obs: jax.Array, count
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _start(config: Config, obs_size: int, action_size: int, key: jax.Array) -> tuple[Vae, Any]:
-    vae = Vae(key, obs_size, action_size, config)
-    return vae, optax.adam(config.learning_rate).init(vae)
+def _start(config: Config, obs_size: int, action_size: int, key: jax.Array) -> tuple[Any, Any]:
+    model = build_model(key, obs_size, action_size, config)
+    return model, optax.adam(config.learning_rate).init(model)
 
 
 @lru_cache(maxsize=4)
@@ -215,17 +239,19 @@ def _train_chunk(config: Config) -> Callable:
     optimise = optax.adam(config.learning_rate)
 
     @jax.jit
-    def run(key: jax.Array, first: int, count: int, vae: Vae, optimiser: Any, data: Dataset) -> tuple:
+    def run(
+        key: jax.Array, first: int, count: int, model: Any, optimiser: Any, data: Dataset, rows: jax.Array
+    ) -> tuple:
         def step(i: jax.Array, carry: tuple) -> tuple:
-            vae, optimiser, _ = carry
+            model, optimiser, _ = carry
             row_key, noise_key = jax.random.split(jax.random.fold_in(key, first + i))
-            index = jax.random.randint(row_key, (config.batch_size,), 0, len(data.row))
+            index = rows[jax.random.randint(row_key, (config.batch_size,), 0, len(rows))]
             obs, action = data.obs[data.row[index]], data.action[index]
-            loss, gradient = jax.value_and_grad(vae_loss)(vae, noise_key, obs, action, config.kl_weight)
+            loss, gradient = jax.value_and_grad(lambda model: model.loss(noise_key, obs, action))(model)
             change, optimiser = optimise.update(gradient, optimiser)
-            return eqx.apply_updates(vae, change), optimiser, loss
+            return eqx.apply_updates(model, change), optimiser, loss
 
-        return jax.lax.fori_loop(0, count, step, (vae, optimiser, jnp.zeros(())))
+        return jax.lax.fori_loop(0, count, step, (model, optimiser, jnp.zeros(())))
 
     return run
 

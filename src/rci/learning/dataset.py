@@ -49,12 +49,14 @@ class Dataset(NamedTuple):
     last: jax.Array
     initial: jax.Array
     step: jax.Array  # [rows]: how many transitions of its episode come before it
+    left: jax.Array  # [rows]: how many of them come after it
     reward_to_go: jax.Array
     cost_to_go: jax.Array  # [rows, K]
     cost_range: jax.Array  # [2, K]: the lowest and the highest cost_to_go
     label_cost: jax.Array  # [rows, K]: the episodic cost as it was labelled, at the last transition
     within: jax.Array  # 1 where the whole episode kept the budget
     proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
+    fitted: jax.Array | None = None  # transitions that a batch is drawn from, where some are kept apart
 
 
 class Batch(NamedTuple):
@@ -79,6 +81,15 @@ class Batch(NamedTuple):
     )  # [B, n, a]: those of the cost target, where it does not share the reward's
     initial_obs: jax.Array  # [B0, d]
     initial_candidate: jax.Array  # [B0, n, a]
+    ahead: Ahead | None = None  # where the cost target looks further than one step
+
+
+class Ahead(NamedTuple):
+    """What was recorded of the cost over several steps, and what is there to go on from."""
+
+    cost: jax.Array  # [B, K]: the sum over the steps
+    obs: jax.Array  # [B, d]: after the last of them
+    on: jax.Array  # [B]: 0 where the episode is over by then
 
 
 def flat_features(array: Array) -> Array:
@@ -86,17 +97,36 @@ def flat_features(array: Array) -> Array:
     return np.asarray(array, np.float32).reshape(len(array), -1)
 
 
-def measure_scaling(transitions: Transitions) -> Scaling:
-    """Mean and deviation of the observations that were acted on, range of the actions that were taken."""
+def measure_scaling(transitions: Transitions, rows: int = 0) -> Scaling:
+    """Mean and deviation of the observations that were acted on, range of the actions that were taken.
+
+    rows: of how many an observation is made, where one network looks at each of them.
+    """
     obs = flat_features(transitions.obs[transitions.row])
     action = flat_features(transitions.action)
     low, high = action.min(0), action.max(0)
     return Scaling(
-        normaliser(jnp.asarray(obs.mean(0)), jnp.asarray(obs.std(0))),
+        row_normaliser(obs, rows) if rows else normaliser(jnp.asarray(obs.mean(0)), jnp.asarray(obs.std(0))),
         jnp.asarray((low + high) / 2),
         jnp.asarray((high - low) / 2),
         jnp.asarray(_reward_unit(transitions)),
     )
+
+
+def row_normaliser(obs: Array, rows: int) -> Normaliser:
+    """Divide by the root mean square of a feature, the same for all rows but the first. obs: [B, rows * f].
+
+    Nothing is shifted, so that rows of zeros, which are padding, stay zeros; they do not count in the mean.
+    """
+    table = np.asarray(obs, np.float64).reshape(len(obs), rows, -1)
+    first, others = table[:, 0], table[:, 1:].reshape(-1, table.shape[-1])
+    others = others[np.any(others != 0, axis=-1)]
+    size = [
+        np.sqrt(np.mean(each**2, axis=0)) if len(each) else np.zeros(table.shape[-1])
+        for each in (first, others)
+    ]
+    scale = np.concatenate([size[0], np.tile(size[1], rows - 1)])
+    return normaliser(jnp.zeros(len(scale)), jnp.asarray(scale, jnp.float32))
 
 
 def to_device(
@@ -124,6 +154,7 @@ def to_device(
         cost=jnp.asarray(cost, jnp.float32),
         initial=jnp.asarray(np.cumsum(lengths + 1) - (lengths + 1), jnp.int32),
         step=jnp.asarray(step, jnp.int32),
+        left=jnp.asarray(np.repeat(lengths, lengths) - 1 - step, jnp.int32),
         reward_to_go=jnp.asarray(to_go(reward, lengths), jnp.float32),
         cost_to_go=jnp.asarray(cost_to_go, jnp.float32),
         cost_range=jnp.asarray([cost_to_go.min(axis=0), cost_to_go.max(axis=0)], jnp.float32),
@@ -153,6 +184,33 @@ def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "epis
     length = jnp.diff(first, append=len(data.row))
     episode = jax.random.randint(episode_key, (count,), 0, len(first))
     return first[episode] + jax.random.randint(step_key, (count,), 0, length[episode])
+
+
+def look_ahead(data: Dataset, index: jax.Array, steps: jax.Array) -> tuple[Ahead, jax.Array]:
+    """The recorded cost of so many steps from each transition on, [B], and the row of the observation after them.
+
+    An episode that is over before that ends there. Undiscounted.
+    """
+    taken = jnp.minimum(steps, data.left[index] + 1)
+    on = (steps <= data.left[index]).astype(jnp.float32)
+    rest = data.cost_to_go[jnp.minimum(index + taken, len(data.row) - 1)] * on[:, None]
+    after = data.row[index] + taken
+    return Ahead(data.cost_to_go[index] - rest, data.obs[after], on), after
+
+
+def held_out(episodes: int, share: float, seed: int) -> Array:
+    """Which episodes are held out, at least one and never all: [N]."""
+    count = min(max(1, round(share * episodes)), episodes - 1)
+    chosen = np.zeros(episodes, bool)
+    chosen[
+        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(episodes)[:count]
+    ] = True
+    return chosen
+
+
+def transitions_of(chosen: Array, lengths: Array) -> jax.Array:
+    """The numbers of the transitions of chosen episodes, [N] flags."""
+    return jnp.asarray(np.flatnonzero(np.repeat(chosen, lengths)), jnp.int32)
 
 
 def to_go(signal: Array, lengths: Array) -> Array:

@@ -40,7 +40,7 @@ from rci.data.models import Policy
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
+from rci.learning.dataset import Dataset, Scaling, flat_features, held_out, measure_scaling, to_device
 from rci.learning.losses import (
     bellman_target,
     cost_continues,
@@ -236,8 +236,8 @@ def prepare(episodes: Episodes, labels: Labels, costs: StepCosts, seed: int = 0,
         raise RciError("judging needs at least two episodes: one to learn from and one to hold out.")
     transitions = Transitions.build(episodes, labels, costs)
     scaling = measure_scaling(transitions)
-    held_out = _held_out(len(episodes), schedule.held_out, seed)
-    kept_apart = np.repeat(held_out, transitions.lengths)
+    apart = held_out(len(episodes), schedule.held_out, seed)
+    kept_apart = np.repeat(apart, transitions.lengths)
     return Prepared(
         logs=Logs(
             data=to_device(transitions, scaling),
@@ -247,7 +247,7 @@ def prepare(episodes: Episodes, labels: Labels, costs: StepCosts, seed: int = 0,
         scaling=scaling,
         obs=flat_features(transitions.obs[transitions.seen]),
         counts=transitions.lengths + 1,
-        held_out=held_out,
+        held_out=apart,
         channels=costs.channels,
     )
 
@@ -311,16 +311,6 @@ def check_fits(policy: Policy, prepared: Prepared) -> None:
             raise RciError(
                 f"the policy knows {what} of {size} features, but those of the logs have {recorded}."
             )
-
-
-def _held_out(episodes: int, share: float, seed: int) -> Array:
-    """Which episodes are held out, at least one and never all: [N]."""
-    count = min(max(1, round(share * episodes)), episodes - 1)
-    chosen = np.zeros(episodes, bool)
-    chosen[
-        np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(episodes)[:count]
-    ] = True
-    return chosen
 
 
 def _share_of(progress: Callable[[float], None], member: int, members: int) -> Callable[[float], None]:

@@ -62,6 +62,12 @@ def constrained_value(reward_q: jax.Array, cost: jax.Array, multiplier: jax.Arra
     return reward_q - jnp.sum(rows_of(multiplier, cost) * cost, axis=-1)
 
 
+def hinged_value(reward_q: jax.Array, cost: jax.Array, threshold: Number, price: Number) -> jax.Array:
+    """Q - price * sum_k max(0, cost_k - threshold_k): nothing is paid below the threshold. [...], [..., K], [K]."""
+    over = jnp.maximum(cost - rows_of(jnp.asarray(threshold), cost), 0.0)
+    return reward_q - price * jnp.sum(over, axis=-1)
+
+
 def best_of(score: jax.Array, *values: jax.Array) -> tuple[jax.Array, ...]:
     """Each of `values` [B, n] or [B, n, K] at the candidate with the highest score [B, n]: [B] or [B, K].
 
@@ -87,6 +93,31 @@ def joint_squared_error(critics: Sequence[jax.Array], target: jax.Array) -> jax.
     """Sum over the critics of the squared error; no gradient flows into the target."""
     target = jax.lax.stop_gradient(target)
     return reduce(jnp.add, [squared_error(q, target) for q in critics])
+
+
+def hazard_target(label: jax.Array, stopped: jax.Array, ahead: jax.Array) -> jax.Array:
+    """The label where the episode was stopped, otherwise what lies ahead. label and ahead [B, K], stopped [B].
+
+    A stop for one kind of danger ends the others: nothing can happen any more.
+    """
+    return jnp.where(stopped[:, None] > 0, label, ahead)
+
+
+def joint_cross_entropy(critics: Sequence[jax.Array], target: jax.Array) -> jax.Array:
+    """Sum over critics of -y log p - (1 - y) log(1 - p), from logits [B, K]: mean of the batch, sum over channels."""
+    target = jax.lax.stop_gradient(target)
+    each = (jax.nn.softplus(logit) - target * logit for logit in critics)
+    return reduce(jnp.add, [jnp.mean(jnp.sum(error, axis=-1)) for error in each])
+
+
+def expectile_error(value: jax.Array, target: jax.Array, expectile: Number) -> jax.Array:
+    """Mean of |expectile - 1(target < value)| (target - value)^2, summed over channels. Both [B, K].
+
+    Kostrikov et al. 2021: 0.5 is the mean, more is closer to the highest target, less to the lowest.
+    """
+    error = jax.lax.stop_gradient(target) - value
+    weight = jnp.where(error > 0, expectile, 1.0 - expectile)
+    return jnp.mean(jnp.sum(weight * error**2, axis=-1))
 
 
 def gaussian_kl(mean: jax.Array, log_deviation: jax.Array) -> jax.Array:

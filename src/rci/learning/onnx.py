@@ -27,10 +27,14 @@ from rci.data.models import Policy
 from rci.data.record import Array, check_seed, expect
 from rci.data.store import versions
 from rci.learning.onnx_graph import (
+    FLOAT,
     Graph,
     Weights,
     committee,
     gaussian,
+    mixture,
+    mixture_draws,
+    mixture_log_density,
     mlp,
     normalise,
     pair_mlp,
@@ -41,6 +45,7 @@ from rci.nets.attention import window_bias
 
 OPSET = 17  # of 2022: the first with layer normalisation
 IR_VERSION = 8
+BOOL = 9  # the number of bool among ONNX's types
 
 
 class Model(NamedTuple):
@@ -115,15 +120,37 @@ def mode_of(name: str, graph: Graph, obs: str, model: Model) -> str:
 
 def bcq_lagrangian(graph: Graph, obs: str, model: Model) -> str:
     """Decoded candidates, each nudged, and the one with the highest Q - sum of lambda * cost."""
-    decoder = part(model.weights, "behaviour.vae.decoder")
-    limit = model.behaviour["latent_limit"]
-    drawn = _normal(model, len(decoder["action_weight"]))
-    latent = graph.constant(np.clip(drawn, -limit, limit))
-    candidate = graph.add("Tanh", pair_mlp(graph, obs, latent, decoder))
+    candidate, _ = _proposals(graph, obs, model)
     turn = graph.add("Tanh", pair_mlp(graph, obs, candidate, part(model.weights, "networks.actor")))
     nudged = graph.add("Add", candidate, graph.add("Mul", turn, graph.constant(model.weights["hyper.nudge"])))
     action = graph.add("Clip", nudged, graph.constant(-1.0), graph.constant(1.0))
-    return _best(graph, obs, action, model.weights)
+    return _best(graph, obs, action, model)
+
+
+def feasible(graph: Graph, obs: str, model: Model) -> str:
+    """Of the proposals below the threshold the one with the highest Q + weight * log b, else the least dangerous."""
+    last = graph.constant([2], np.int64)
+    action, likelihood = _proposals(graph, obs, model)
+    answers = committee(graph, obs, action, part(model.weights, "critic"))
+    ends = (graph.constant([end], np.int64) for end in (0, 1))
+    first = graph.add("Slice", _extreme(graph, "Min", answers), *ends, last)
+    value = graph.add("Squeeze", first, last)
+    if likelihood is not None:
+        actions = len(model.weights["behaviour.scaling.action_centre"])
+        weight = graph.constant(model.weights["hyper.likelihood_weight"] / np.float32(actions))
+        value = graph.add("Add", value, graph.add("Mul", likelihood, weight))
+    threshold = model.weights["hyper.threshold"]
+    ends = (graph.constant([end], np.int64) for end in (1, 1 + len(threshold)))
+    cost = graph.add("Slice", _extreme(graph, "Max", answers), *ends, last)
+    if model.config["costs"] != "linear":
+        cost = graph.add("Sigmoid", cost)
+    over = graph.add("Sub", cost, graph.constant(threshold))
+    excess = graph.add("ReduceMax", over, axes=[2], keepdims=0)
+    allowed = graph.add("Less", excess, graph.constant(0.0))
+    some = graph.add("ReduceMax", graph.add("Cast", allowed, to=FLOAT), axes=[1], keepdims=1)
+    kept = graph.add("Where", allowed, value, graph.constant(-np.inf))
+    score = graph.add("Where", graph.add("Cast", some, to=BOOL), kept, graph.add("Neg", excess))
+    return _taken(graph, score, action)
 
 
 def bear_lagrangian(graph: Graph, obs: str, model: Model) -> str:
@@ -134,7 +161,7 @@ def bear_lagrangian(graph: Graph, obs: str, model: Model) -> str:
     deviation = graph.add("Unsqueeze", graph.add("Exp", log_deviation), axis)
     noise = graph.constant(_normal(model, len(model.weights["behaviour.scaling.action_centre"])))
     action = graph.add("Tanh", graph.add("Add", mean, graph.add("Mul", deviation, noise)))
-    return _best(graph, obs, action, model.weights)
+    return _best(graph, obs, action, model)
 
 
 def cdt(graph: Graph, obs: str, model: Model) -> str:
@@ -178,11 +205,42 @@ GRAPHS: dict[str, Callable[[Graph, str, Model], str]] = {
     "cdt": cdt,
     "coptidice": partial(mode_of, "actor"),
     "cpq": partial(mode_of, "networks.actor"),
+    "feasible": feasible,
 }
 
 
-def _best(graph: Graph, obs: str, action: str, weights: Weights) -> str:
+def _proposals(graph: Graph, obs: str, model: Model) -> tuple[str, str | None]:
+    """What the behaviour model proposes, [B, n, a], and the log density there where it has one, [B, n]."""
+    behaviour, weights = model.behaviour, model.weights
+    if behaviour["model"] == "vae":
+        decoder = part(weights, "behaviour.model.decoder")
+        drawn = _normal(model, len(decoder["action_weight"]))
+        latent = graph.constant(np.clip(drawn, -behaviour["latent_limit"], behaviour["latent_limit"]))
+        return graph.add("Tanh", pair_mlp(graph, obs, latent, decoder)), None
+    components, actions = behaviour["components"], behaviour["action_size"]
+    drawn = _normal(model, actions)
+    place = (np.arange(len(drawn), dtype=np.float32) + np.float32(0.5)) / np.float32(len(drawn))
+    noise = np.clip(drawn, -behaviour["noise_limit"], behaviour["noise_limit"])
+    parts = mixture(graph, obs, part(weights, "behaviour.model.density"), components)
+    draws = np.concatenate([place[:, None], noise], axis=1)
+    action = mixture_draws(graph, parts, components, draws)
+    return action, mixture_log_density(graph, parts, action, actions)
+
+
+def _extreme(graph: Graph, operator: str, answers: list[str]) -> str:
+    """The lowest or the highest answer of several critics."""
+    return answers[0] if len(answers) == 1 else graph.add(operator, *answers)
+
+
+def _taken(graph: Graph, score: str, action: str) -> str:
+    """The action of [B, n, a] with the highest score [B, n]; the first one wins a tie."""
+    index = graph.add("ArgMax", score, axis=1, keepdims=1, select_last_index=0)
+    return graph.add("GatherND", action, index, batch_dims=1)
+
+
+def _best(graph: Graph, obs: str, action: str, model: Model) -> str:
     """The action of [B, n, a] with the highest Q - sum of lambda * cost; the first one wins a tie."""
+    weights = model.weights
     pessimism = weights["hyper.reward_pessimism"]
     critics = committee(graph, obs, action, part(weights, "networks.reward_critic"))
     reward_q = graph.add("Squeeze", _soft_minimum(graph, critics, pessimism), graph.constant([2], np.int64))
@@ -191,11 +249,13 @@ def _best(graph: Graph, obs: str, action: str, weights: Weights) -> str:
     else:
         critics = committee(graph, obs, action, part(weights, "networks.cost_critic"))
         cost = _soft_minimum(graph, critics, 1 - weights["hyper.cost_pessimism"])
-    priced = graph.add("Mul", cost, graph.constant(weights["multiplier"]))
+    if model.config.get("pricing") == "hinge":
+        cost = graph.add("Relu", graph.add("Sub", cost, graph.constant(weights["hyper.threshold"])))
+        priced = graph.add("Mul", cost, graph.constant(weights["hyper.hinge_price"]))
+    else:
+        priced = graph.add("Mul", cost, graph.constant(weights["multiplier"]))
     price = graph.add("ReduceSum", priced, graph.constant([2], np.int64), keepdims=0)
-    value = graph.add("Sub", reward_q, price)
-    index = graph.add("ArgMax", value, axis=1, keepdims=1, select_last_index=0)
-    return graph.add("GatherND", action, index, batch_dims=1)
+    return _taken(graph, graph.add("Sub", reward_q, price), action)
 
 
 def _soft_minimum(graph: Graph, critics: list[str], weight: Any) -> str:

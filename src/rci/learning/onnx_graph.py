@@ -9,8 +9,11 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.nets.gaussian import LOG_DEVIATION_RANGE
+from rci.nets.mixture import HALF_LOG_TWO_PI
+from rci.nets.mixture import LOG_DEVIATION_RANGE as MIXTURE_LOG_DEVIATION_RANGE
 
 Weights = Mapping[str, Array]
+FLOAT = 1  # the number of float32 among ONNX's types
 
 
 class Graph:
@@ -71,7 +74,10 @@ def pair_mlp(graph: Graph, obs: str, action: str, weights: Weights) -> str:
 
 
 def committee(graph: Graph, obs: str, action: str, weights: Weights) -> list[str]:
-    """Several of them, whose first layers are one."""
+    """Several of them, whose first layers are one; or of rows, each by itself."""
+    if members := part(weights, "members"):
+        count = len({name.split(".")[0] for name in members})
+        return [row_mlp(graph, obs, part(members, str(i)), action) for i in range(count)]
     hidden = first_layer(graph, obs, action, weights)
     count = len({name.split(".")[0] for name in part(weights, "rest")})
     if count == 1:
@@ -82,6 +88,25 @@ def committee(graph: Graph, obs: str, action: str, weights: Weights) -> list[str
     return [mlp(graph, name, part(weights, f"rest.{i}")) for i, name in enumerate(names)]
 
 
+def row_mlp(graph: Graph, obs: str, weights: Weights, action: str | None = None) -> str:
+    """A network of observations that are tables, flat: [B, outputs], or with actions [B, n, a]: [B, n, outputs]."""
+    one, features = graph.constant([1], np.int64), len(weights["obs_weight"]) // 2
+    row = graph.add("Reshape", obs, graph.constant([0, -1, features], np.int64))  # 0: as many as there are
+    own = graph.add("Slice", row, graph.constant([0], np.int64), one, one)
+    own = graph.add("Expand", own, graph.add("Shape", row))
+    size = graph.add("ReduceMax", graph.add("Abs", row), axes=[2], keepdims=1)
+    there = graph.add("Cast", graph.add("Greater", size, graph.constant(0.0)), to=FLOAT)
+    hidden = affine(graph, graph.add("Concat", own, row, axis=2), weights["obs_weight"], weights["bias"])
+    if action is not None:
+        from_action = graph.add("MatMul", action, graph.constant(weights["action_weight"]))
+        from_action = graph.add("Unsqueeze", from_action, graph.constant([-2], np.int64))
+        hidden = graph.add("Add", graph.add("Unsqueeze", hidden, one), from_action)
+        there = graph.add("Unsqueeze", there, one)
+    seen = affine(graph, graph.add("Relu", hidden), weights["row_weight"], weights["row_bias"])
+    seen = graph.add("Mul", graph.add("Relu", seen), there)
+    return mlp(graph, graph.add("ReduceMax", seen, axes=[-2], keepdims=0), part(weights, "rest"))
+
+
 def gaussian(graph: Graph, obs: str, weights: Weights) -> tuple[str, str]:
     """Mean and log deviation of a Gaussian actor before tanh, [B, a] each."""
     answer = mlp(graph, obs, part(weights, "net"))
@@ -90,6 +115,52 @@ def gaussian(graph: Graph, obs: str, weights: Weights) -> tuple[str, str]:
     graph.add("Split", answer, graph.constant([size, size], np.int64), outputs=names, axis=-1)
     low, high = (graph.constant(end) for end in LOG_DEVIATION_RANGE)
     return names[0], graph.add("Clip", names[1], low, high)
+
+
+def mixture(graph: Graph, obs: str, weights: Weights, components: int) -> tuple[str, str, str]:
+    """Log weights [B, k], means and log deviations [B, k, a] of a conditional mixture of Gaussians."""
+    own = part(weights, "net")
+    by_rows = "row_weight" in own
+    answer = row_mlp(graph, obs, own) if by_rows else mlp(graph, obs, own)
+    biases = part(own, "rest.biases" if by_rows else "biases")
+    rest = (len(biases[str(len(biases) - 1)]) - components) // 2
+    names = [f"{answer}_{name}" for name in ("weight", "mean", "deviation")]
+    graph.add("Split", answer, graph.constant([components, rest, rest], np.int64), outputs=names, axis=-1)
+    shape = graph.constant([0, components, rest // components], np.int64)  # 0: as many as there are
+    mean, deviation = (graph.add("Reshape", name, shape) for name in names[1:])
+    low, high = (graph.constant(end) for end in MIXTURE_LOG_DEVIATION_RANGE)
+    return graph.add("LogSoftmax", names[0], axis=-1), mean, graph.add("Clip", deviation, low, high)
+
+
+def mixture_draws(graph: Graph, parts: tuple[str, str, str], components: int, draws: Array) -> str:
+    """Actions [B, n, a] from draws [n, 1 + a]: a place among the weights, and normal ones."""
+    last = graph.constant([2], np.int64)
+    ends = graph.add("CumSum", graph.add("Exp", parts[0]), graph.constant(1, np.int64))
+    borders = graph.constant([0], np.int64), graph.constant([components - 1], np.int64)
+    inner = graph.add("Slice", ends, *borders, graph.constant([1], np.int64))
+    inner = graph.add("Unsqueeze", inner, graph.constant([1], np.int64))  # [B, 1, k - 1]
+    passed = graph.add("Greater", graph.constant(draws[None, :, :1]), inner)
+    number = graph.add("Cast", passed, to=FLOAT)
+    index = graph.add("ReduceSum", number, last, keepdims=1)
+    chosen = graph.add("Equal", index, graph.constant(np.arange(components)[None, None]))
+    chosen = graph.add("Cast", chosen, to=FLOAT)  # [B, n, k]
+    mean, log_deviation = (graph.add("MatMul", chosen, each) for each in parts[1:])
+    spread = graph.add("Mul", graph.add("Exp", log_deviation), graph.constant(draws[None, :, 1:]))
+    return graph.add("Clip", graph.add("Add", mean, spread), graph.constant(-1.0), graph.constant(1.0))
+
+
+def mixture_log_density(graph: Graph, parts: tuple[str, str, str], action: str, actions: int) -> str:
+    """log of the density at actions [B, n, a]: [B, n]."""
+    one, two, three = (graph.constant([axis], np.int64) for axis in (1, 2, 3))
+    mean, log_deviation = (graph.add("Unsqueeze", each, one) for each in parts[1:])  # [B, 1, k, a]
+    apart = graph.add("Sub", graph.add("Unsqueeze", action, two), mean)
+    z = graph.add("Div", apart, graph.add("Exp", log_deviation))
+    square = graph.add("ReduceSum", graph.add("Mul", z, z), three, keepdims=0)
+    width = graph.add("ReduceSum", log_deviation, three, keepdims=0)
+    shift = graph.add("Sub", graph.add("Unsqueeze", parts[0], one), width)
+    each = graph.add("Add", graph.add("Mul", square, graph.constant(-0.5)), shift)
+    total = graph.add("ReduceLogSumExp", each, axes=[2], keepdims=0)
+    return graph.add("Sub", total, graph.constant(HALF_LOG_TWO_PI * actions))
 
 
 def normalise(graph: Graph, x: str, weights: Weights) -> str:

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.budgets import Budget, parse_budget
 from rci.data.errors import RciError, unknown_name
 from rci.data.models import Policy
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts
-from rci.learning.budget import ROUNDING, Budget, parse_budget, threshold
+from rci.learning.budget import ROUNDING, threshold
 from rci.learning.fqe import Judgement, check_fits, judge_prepared, parse_options, prepare
 
 RULES = ("best", "safest")

@@ -6,6 +6,7 @@ Everything stays in float32, as in training.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,9 @@ def pair_mlp(weights: Weights) -> Callable[[Array, Array], Array]:
 
 def committee(weights: Weights) -> Callable[[Array, Array], list[Array]]:
     """The answers of several networks of observations and actions, each [B, n, outputs]; see `pair_mlp`."""
+    if members := parts(weights, "members"):
+        nets = [row_mlp(own) for own in members]
+        return lambda obs, action: [net(obs, action) for net in nets]
     return _of_pairs(weights, [mlp(own) for own in parts(weights, "rest")])
 
 
@@ -70,6 +74,33 @@ def _of_pairs(weights: Weights, rest: list[Net]) -> Callable[[Array, Array], lis
     return apply
 
 
+def row_mlp(weights: Weights) -> Callable[..., Array]:
+    """A network of observations that are tables, flat, [B, rows * f]: [B, outputs], or with actions [B, n, outputs].
+
+    Each row beside the first one, the strongest answer counts, rows of zeros are not seen; see `rci.nets.rows`.
+    """
+    obs_weight, bias, row_weight, row_bias = (
+        weights[name] for name in ("obs_weight", "bias", "row_weight", "row_bias")
+    )
+    rest = mlp(part(weights, "rest"))
+
+    def apply(obs: Array, action: Array | None = None) -> Array:
+        row = obs.reshape(len(obs), -1, len(obs_weight) // 2)
+        there = np.any(row != 0, axis=-1, keepdims=True)
+        pair = np.concatenate([np.broadcast_to(row[:, :1], row.shape), row], axis=-1)
+        hidden = pair @ obs_weight + bias  # [B, rows, h]
+        if action is not None:
+            from_action = action.reshape(-1, action.shape[-1]) @ weights["action_weight"]
+            hidden = hidden[:, None] + from_action.reshape(*action.shape[:-1], 1, -1)
+            there = there[:, None]
+        seen = relu(relu(hidden).reshape(-1, hidden.shape[-1]) @ row_weight + row_bias)
+        pooled = (seen.reshape(hidden.shape) * there).max(axis=-2)
+        answer = rest(pooled.reshape(-1, pooled.shape[-1]))
+        return answer.reshape(*pooled.shape[:-1], -1)
+
+    return apply
+
+
 def gaussian_actor(weights: Weights) -> Callable[[Array], tuple[Array, Array]]:
     """Mean and log deviation of a normal draw before tanh, [B, a] each."""
     net = mlp(part(weights, "net"))
@@ -79,6 +110,47 @@ def gaussian_actor(weights: Weights) -> Callable[[Array], tuple[Array, Array]]:
         return mean, np.clip(log_deviation, -5.0, 1.0)
 
     return apply
+
+
+class MixtureParts(NamedTuple):
+    """The k Gaussians at each of B observations; see `rci.nets.mixture`."""
+
+    log_weight: Array  # [B, k]
+    mean: Array  # [B, k, a]
+    log_deviation: Array  # [B, k, a]
+
+
+def mixture(weights: Weights, components: int) -> Callable[[Array], MixtureParts]:
+    """A conditional mixture of Gaussians over actions: obs [B, d] -> its parts."""
+    own = part(weights, "net")
+    net = row_mlp(own) if "row_weight" in own else mlp(own)
+
+    def apply(obs: Array) -> MixtureParts:
+        out = net(obs)
+        weight, rest = out[:, :components], out[:, components:].reshape(len(out), 2, components, -1)
+        high = weight.max(axis=-1, keepdims=True)
+        log_sum = high + np.log(np.exp(weight - high).sum(axis=-1, keepdims=True))
+        return MixtureParts(weight - log_sum, rest[:, 0], np.clip(rest[:, 1], -4.0, 1.0))
+
+    return apply
+
+
+def mixture_draws(parts: MixtureParts, place: Array, noise: Array) -> Array:
+    """Actions from places among the weights [n] and normal draws [n, a]: [B, n, a]."""
+    ends = np.cumsum(np.exp(parts.log_weight), axis=-1)[:, None, :-1]
+    index = (place[None, :, None] > ends).sum(axis=-1)[..., None]
+    mean, log_deviation = (np.take_along_axis(each, index, axis=1) for each in parts[1:])
+    return np.clip(mean + np.exp(log_deviation) * noise, -1.0, 1.0)
+
+
+def mixture_log_density(parts: MixtureParts, action: Array) -> Array:
+    """log of the density at actions: [B, n, a] -> [B, n]."""
+    z = (action[:, :, None] - parts.mean[:, None]) * np.exp(-parts.log_deviation)[:, None]
+    shift = parts.log_weight - parts.log_deviation.sum(axis=-1)
+    each = np.float32(-0.5) * (z * z).sum(axis=-1) + shift[:, None]
+    high = each.max(axis=-1)
+    constant = np.float32(0.9189385 * action.shape[-1])
+    return np.asarray(high + np.log(np.exp(each - high[..., None]).sum(axis=-1)) - constant)
 
 
 def normaliser(weights: Weights) -> Net:

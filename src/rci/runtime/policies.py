@@ -19,7 +19,19 @@ from rci.data.models import Policy, SavedModel
 from rci.data.record import Array, fitting
 from rci.data.store import read
 from rci.runtime import attention
-from rci.runtime.layers import Weights, committee, gaussian_actor, mlp, normaliser, pair_mlp, part
+from rci.runtime.layers import (
+    Weights,
+    committee,
+    gaussian_actor,
+    mixture,
+    mixture_draws,
+    mixture_log_density,
+    mlp,
+    normaliser,
+    pair_mlp,
+    part,
+    sigmoid,
+)
 from rci.runtime.noise import normal
 
 Act = Callable[[int, Any, Array], tuple[Array, Any]]  # (seed, memory, obs [B, d]) -> (action [B, a], memory)
@@ -53,7 +65,7 @@ def act_with(policy: Policy) -> Policy:
         action, memory = act(seed, memory, scale(obs))
         return centre + reach * action, memory
 
-    return replace(policy, memory=memory, step=step)
+    return replace(policy, memory=memory, step=step, revive=act_with)
 
 
 def clone(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
@@ -74,22 +86,43 @@ def mode_of(name: str) -> Callable[[SavedModel, Weights], tuple[Any, Act]]:
 
 def bcq_lagrangian(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
     """Decoded candidates, each nudged, and the one with the highest Q - sum of lambda * cost."""
-    decode = pair_mlp(part(weights, "behaviour.vae.decoder"))
+    propose, _ = _behaviour(model, weights)
     nudge = pair_mlp(part(weights, "networks.actor"))
     limit = weights["hyper.nudge"]
-    reach = np.float32(model.config["behaviour"]["latent_limit"])
-    shape = (model.config["config"]["test_candidates"], len(weights["behaviour.vae.decoder.action_weight"]))
-    value = _value(weights)
-
-    @lru_cache(maxsize=8)
-    def latent(seed: int) -> Array:
-        return np.clip(normal(seed, shape), -reach, reach)
+    value = _value(model, weights)
 
     def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         def choose(obs: Array) -> Array:
-            candidate = np.tanh(decode(obs, latent(seed)))
+            candidate = propose(seed, obs)
             action = np.clip(candidate + limit * np.tanh(nudge(obs, candidate)), -1.0, 1.0)
             return _best(value(obs, action), action)
+
+        return _in_pieces(choose, obs), memory
+
+    return (), act
+
+
+def feasible(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
+    """Of the proposals below the threshold the one with the highest Q + weight * log b, else the least dangerous."""
+    propose, log_density = _behaviour(model, weights)
+    critics = committee(part(weights, "critic"))
+    threshold = weights["hyper.threshold"]
+    actions = len(weights["behaviour.scaling.action_centre"])
+    weight = weights["hyper.likelihood_weight"] / np.float32(actions)
+    hazard = model.config["config"]["costs"] != "linear"
+
+    def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        def choose(obs: Array) -> Array:
+            action = propose(seed, obs)
+            answers = np.stack(critics(obs, action))
+            value = answers[..., 0].min(axis=0)
+            cost = answers[..., 1:].max(axis=0)  # a sigmoid keeps the order
+            if log_density is not None:
+                value = value + weight * log_density(obs, action)
+            excess = ((sigmoid(cost) if hazard else cost) - threshold).max(axis=-1)
+            allowed = excess < 0
+            value = np.where(allowed, value, -np.inf)
+            return _best(np.where(allowed.any(axis=-1, keepdims=True), value, -excess), action)
 
         return _in_pieces(choose, obs), memory
 
@@ -100,7 +133,7 @@ def bear_lagrangian(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
     """Draws of the actor, and the one with the highest Q - sum of lambda * Q_c."""
     actor = gaussian_actor(part(weights, "networks.actor"))
     shape = (model.config["config"]["test_candidates"], len(weights["behaviour.scaling.action_centre"]))
-    value = _value(weights)
+    value = _value(model, weights)
     noise = lru_cache(maxsize=8)(lambda seed: normal(seed, shape))
 
     def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
@@ -163,11 +196,41 @@ METHODS: dict[str, Callable[[SavedModel, Weights], tuple[Any, Act]]] = {
     "cdt": cdt,
     "coptidice": mode_of("actor"),
     "cpq": mode_of("networks.actor"),
+    "feasible": feasible,
 }
 
 
-def _value(weights: Weights) -> Callable[[Array, Array], Array]:
-    """Q - sum of lambda * cost of actions [B, n, a]: [B, n]; the cost is that of a step where a network tells it."""
+def _behaviour(
+    model: SavedModel, weights: Weights
+) -> tuple[Callable[[int, Array], Array], Callable[[Array, Array], Array] | None]:
+    """What the behaviour model proposes, (seed, obs [B, d]) -> [B, n, a], and its log density where it has one."""
+    settings, count = model.config["behaviour"], model.config["config"]["test_candidates"]
+    if settings["model"] == "vae":
+        own = part(weights, "behaviour.model.decoder")
+        decode, shape = pair_mlp(own), (count, len(own["action_weight"]))
+        latent = _clipped_draws(shape, settings["latent_limit"])
+        return lambda seed, obs: np.tanh(decode(obs, latent(seed))), None
+    parts = mixture(part(weights, "behaviour.model.density"), settings["components"])
+    noise = _clipped_draws((count, settings["action_size"]), settings["noise_limit"])
+    place = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
+
+    def propose(seed: int, obs: Array) -> Array:
+        return mixture_draws(parts(obs), place, noise(seed))
+
+    return propose, lambda obs, action: mixture_log_density(parts(obs), action)
+
+
+def _clipped_draws(shape: tuple[int, ...], limit: float) -> Callable[[int], Array]:
+    """Normal draws of a seed, kept: an episode asks for the same ones at every step."""
+    reach = np.float32(limit)
+    return lru_cache(maxsize=8)(lambda seed: np.clip(normal(seed, shape), -reach, reach))
+
+
+def _value(model: SavedModel, weights: Weights) -> Callable[[Array, Array], Array]:
+    """Q - sum of lambda * cost of actions [B, n, a]: [B, n]; the cost is that of a step where a network tells it.
+
+    With a hinge, what is over the threshold has a fixed price.
+    """
     reward_critic = committee(part(weights, "networks.reward_critic"))
     reward_weight, cost_weight = weights["hyper.reward_pessimism"], 1 - weights["hyper.cost_pessimism"]
     multiplier = weights["multiplier"]
@@ -181,6 +244,9 @@ def _value(weights: Weights) -> Callable[[Array, Array], Array]:
 
     def value(obs: Array, action: Array) -> Array:
         reward_q = _soft_minimum(reward_critic(obs, action), reward_weight)[..., 0]
+        if model.config["config"].get("pricing") == "hinge":
+            over = np.maximum(step_cost(obs, action) - weights["hyper.threshold"], 0.0)
+            return np.asarray(reward_q - weights["hyper.hinge_price"] * over.sum(axis=-1))
         return np.asarray(reward_q - (multiplier * step_cost(obs, action)).sum(axis=-1))
 
     return value
