@@ -24,7 +24,8 @@ HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_ha
 RCI = [sys.executable, "-c", f"{HEAR_CTRL_C}\nfrom rci.run.cli import main; main()"]
 TINY = [
     "collect.episodes=80", "behaviour.updates=20", "behaviour.hidden=8", "redistribute.epochs=2", "learn.updates=20",
-    "learn.hidden=8", "learn.batch_size=16", "compare.budgets=[0.1,'P30']", "compare.seeds=2", "evaluate.episodes=20",
+    "learn.method=bcq-lagrangian", "learn.hidden=8", "learn.batch_size=16",
+    "compare.budgets=[0.1,'P30']", "compare.seeds=2", "evaluate.episodes=20",
     "evaluate.rollouts=3", "compare.methods=['reward-only','rci']",
 ]  # fmt: skip
 FLAGS = [part for flag in TINY for part in ("--set", flag)]
@@ -101,6 +102,22 @@ def jobs_of(out, *more):
 @pytest.fixture
 def copy(finished, tmp_path):
     return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+
+def test_one_training_serves_every_budget_of_a_run(tmp_path):
+    """Costs times seeds trainings, whatever the number of budgets; the report shows the ladder and the reach."""
+    flags = ["learn.method=feasible", "learn.judge_updates=5", "compare.budgets=[0.1,0.3]", "compare.seeds=1"]
+    out = tmp_path / "run"
+    finish(out, *(word for flag in flags for word in ("--set", flag)))
+    assert sorted(path.name for path in (out / "trainings").iterdir()) == ["rci-seed0", "sparse-seed0"]
+    policies = ["rci-0.1-seed0", "rci-0.3-seed0", "reward-only-inf-seed0"]
+    assert sorted(path.name for path in (out / "policies").iterdir()) == policies
+    networks = out / "policies" / "rci-0.1-seed0" / "critic.obs_weight.npy"
+    assert networks.stat().st_nlink == 3  # with the training and the other budget
+    assert (out / "report" / "figures" / "ladder.png").is_file()
+    page = (out / "report" / "index.html").read_text()
+    assert "What a policy can choose from" in page
+    assert "What the logs alone say of one training at every threshold" in page
 
 
 def test_only_what_depends_on_a_change_is_done_again(copy):

@@ -38,9 +38,8 @@ def policies(point_episodes: Episodes, point_labels: Labels, tmp_path: Path) -> 
     costs = redistribute(point_episodes, point_labels, "sparse")
     policies = {}
     for name, budget in (("reward-only-inf", "inf"), ("sparse-0.05", 0.05), ("sparse-0.2", 0.2)):
-        policy = learn(
-            point_episodes, point_labels, costs, budget=budget, behaviour=behaviour, updates=20, hidden=8
-        )
+        settings = {"method": "bcq-lagrangian", "updates": 20, "hidden": 8}
+        policy = learn(point_episodes, point_labels, costs, budget=budget, behaviour=behaviour, **settings)
         multiplier = 0.0 if budget == "inf" else 2.0
         policies[name] = replace(policy, info={**policy.info, "multiplier": multiplier})
         store.write(tmp_path / "policies" / f"{name}-seed0", policies[name])
@@ -110,8 +109,9 @@ def test_channels_from_policies_to_the_report(point_episodes: Episodes, tmp_path
     labels = Labels.for_episodes(point_episodes, stops, why, ("near", "off"))
     behaviour = fit_behaviour(point_episodes, labels, 0, Config(hidden=8, updates=20))
     budget = "near=0.1,off=inf"
+    settings = {"method": "bcq-lagrangian", "updates": 20, "hidden": 8}
     policy = learn(
-        point_episodes, labels, sparse_costs(labels), budget=budget, behaviour=behaviour, updates=20, hidden=8
+        point_episodes, labels, sparse_costs(labels), budget=budget, behaviour=behaviour, **settings
     )
     policy = replace(policy, info={**policy.info, "multiplier": {"near": 2.0, "off": 3.0}})
     config = RunConfig("point", compare=Compare(("rci",), (budget,), seeds=1))

@@ -38,6 +38,7 @@ def test_learners_are_measured_against_the_matrix_product(monkeypatch):
         monkeypatch.delitem(LEARNERS, name)
     for name, value in {"ROUNDS": 1, "EPISODES": 4, "STEPS": 3, "CHUNK": 2}.items():
         monkeypatch.setattr(measured, name, value)
+    monkeypatch.setattr(measured, "TABLES", [])
     monkeypatch.setattr(measured, "OSRL", {})  # the same sizes, so that there is less to compile
     before = jax.config.jax_compilation_cache_dir
     rows = list(measured.bench_learn(seconds=0.01, cores=2))

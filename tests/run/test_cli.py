@@ -69,7 +69,8 @@ def demo(tmp_path_factory):
         ("collect", "point", "--episodes", 60, "--seed", 1, "--out", "episodes"),
         ("label", "episodes", "--rule", "point", "--out", "labels"),
         ("redistribute", "episodes", "labels", "--set", "epochs=2", "--out", "costs"),
-        ("learn", "episodes", "labels", "costs", "--budget", "P30", "--set", "updates=5", "--set", "hidden=8",
+        ("learn", "episodes", "labels", "costs", "--method", "bcq-lagrangian", "--budget", "P30", "--set", "updates=5",
+         "--set", "hidden=8",
          "--set", "behaviour.updates=20",
          "--out", "policy"),
         ("evaluate", "policy", "--task", "point", "--episodes", 20, "--out", "scores", "--json"),
@@ -147,7 +148,10 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs", "--method", "cdt", "--behaviour", "labels-behaviour", "--out", "x"),
      "'cdt' uses no behaviour model"),
     (("learn", "episodes", "labels", "costs", "--method", "bc", "--out", "x"), "knows no budget"),
-    (("learn", "episodes", "labels", "costs", "--set", "candidates=0", "--out", "x"), "candidates must be at least 1"),
+    (("learn", "episodes", "labels", "costs", "--set", "test_candidates=0", "--out", "x"),
+     "candidates must be at least 1"),
+    (("learn", "episodes", "labels", "costs", "--budget", "0.1,0.1", "--out", "x"), "is given twice"),
+    (("learn", "episodes", "labels", "costs", "--budget", "P30", "--out", "x"), "is a percentile of step costs"),
     (("collect", "point", "--seed", "99999999999999999999", "--out", "x"), "Invalid value for '--seed'"),
     (("select", "episodes", "labels", "costs", "policy", "policy"), "the policy policy is given twice"),
     (("select", "episodes", "labels", "costs", "labels"), "holds 'labels', but 'policy' is needed"),
@@ -202,6 +206,8 @@ def test_two_budgets_share_one_behaviour_model(demo):
         "episodes",
         "labels",
         "costs",
+        "--method",
+        "bcq-lagrangian",
         "--budget",
         "0.5",
         "--set",
@@ -212,6 +218,41 @@ def test_two_budgets_share_one_behaviour_model(demo):
     result = rci(*again, "--set", "behaviour.updates=20", "--seed", 3, "--out", "other-policy", cwd=demo[0])
     assert result.returncode == 0, result.stderr
     assert "behaviour  unchanged" in result.stderr
+
+
+def test_one_training_for_several_budgets_and_one_that_cannot_be_kept(demo):
+    """OUT/0.0 and so on; the networks are one file on the disk; exit code 3, and everything is written all the same."""
+    more = (
+        "--set",
+        "updates=5",
+        "--set",
+        "hidden=8",
+        "--set",
+        "judge_updates=5",
+        "--set",
+        "behaviour.updates=20",
+    )
+    words = ("learn", "episodes", "labels", "costs", "--budget", "0,1", *more, "--out", "several", "--json")
+    result = rci(*words, cwd=demo[0])
+    assert result.returncode == 3, result.stderr
+    assert "no threshold is expected to keep the budget 0.0: the lowest bound is" in result.stderr
+    assert "budget 1.0" not in result.stderr
+    told = json.loads(result.stdout)
+    assert list(told) == ["0.0", "1.0"]
+    assert told["0.0"]["numbers"]["kept"] is False
+    assert told["1.0"]["numbers"]["threshold"] == "inf"
+    assert "thresholds, violations at most" in told["1.0"]["numbers"]["ladder"]
+    nodes = {
+        (demo[0] / "several" / name / "critic.obs_weight.npy").stat().st_ino for name in ("0.0", "1.0", "inf")
+    }
+    assert len(nodes) == 1
+    again = rci(*words, cwd=demo[0])
+    assert again.returncode == 3
+    assert "learn  unchanged" in again.stderr
+    same = rci(
+        "evaluate", "several/1.0", "--task", "point", "--episodes", 5, "--out", "several-scores", cwd=demo[0]
+    )
+    assert same.returncode == 0, same.stderr
 
 
 def test_a_learner_that_needs_no_behaviour_model_fits_none(demo):

@@ -26,7 +26,7 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["colect.episodes=3"], "unknown setting in settings 'colect'. Did you mean 'collect'"),
         (["collect.episode=3"], "unknown setting in settings.collect 'episode'. Did you mean 'episodes'"),
         (["collect.episodes=many"], "settings.collect.episodes must be a whole number, not 'many'"),
-        (["learn.update=3"], "unknown setting of bcq-lagrangian 'update'. Did you mean 'updates'"),
+        (["learn.update=3"], "unknown setting of feasible 'update'. Did you mean 'updates'"),
         (["learn.method=bcq-lagrange"], "unknown learner"),
         (["redistribute.method=ruder"], "unknown redistributor 'ruder'. Did you mean 'rudder'"),
         (["redistribute.loss=last"], "rudder.loss must be one of final, prefix"),
@@ -52,7 +52,9 @@ def test_defaults_then_preset_then_file_then_flags(tmp_path):
         (["learn.method=3"], "unknown learner 3"),
         (["learn.method=bc"], "'bc' knows no budget, so the budgets 0.02, 0.1, 0.3 would be ignored"),
         (["learn.method=cdt", "learn.candidates=3"], "unknown setting of cdt 'candidates'"),
-        (["learn.candidates=0"], "candidates must be at least 1, got 0"),
+        (["learn.method=bcq-lagrangian", "learn.candidates=0"], "candidates must be at least 1, got 0"),
+        (["learn.test_candidates=0"], "test_candidates must be at least 1, got 0"),
+        (["compare.budgets=['P30']"], "P30 is a percentile of step costs, but 'feasible'"),
         (["behaviour.updates=0"], "updates must be at least 1, got 0"),
         (["seed=99999999999"], "seed must be 0 to"),
         (["learn.updates"], "written key=value"),
@@ -68,6 +70,7 @@ def test_mistakes_are_found_before_any_work(flags, message):
 
 def test_budgets_by_channel_are_checked_against_the_task():
     flags = ["compare.methods=['sparse']", "compare.budgets=['road=0.1,proximity=P20', 0.3]"]
+    flags.append("learn.method=bcq-lagrangian")
     config = load_config("highway-two", "quick", None, flags)
     check_config(config)
     names = ["sparse-proximity=P20,road=0.1-seed0", "sparse-0.3-seed0"]
@@ -123,7 +126,12 @@ def test_the_plan_shares_work_and_separates_seeds(tmp_path):
     assert sum(job.stage == "behaviour" for job in jobs.values()) == 1
     # reward-only and sparse share their costs; each learned method has one fit per seed
     assert sum(job.stage == "redistribute" for job in jobs.values()) == 2 * 3
-    assert sum(job.stage == "learn" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 3 * 3)
+    # one training for each of them serves every budget, and that of sparse reward-only as well
+    assert sum(job.stage == "learn" for job in jobs.values()) == 2 * 3
+    assert sum(job.stage == "limit" for job in jobs.values()) == len(entries(config)) == 2 * (1 + 3 * 3)
+    older = plan(load_config("point", "quick", None, ["learn.method=bcq-lagrangian"]), tmp_path)
+    assert sum(job.stage == "learn" for job in older) == 1 + 3 * 3
+    assert not any(job.stage == "limit" for job in older)
     for job in jobs.values():
         assert set(job.needs) <= set(jobs)
     # two runs, and the policies of one, are trained and tested with seeds of their own
@@ -136,7 +144,7 @@ def test_the_plan_shares_work_and_separates_seeds(tmp_path):
 def test_another_learner_keeps_what_it_shares_with_the_preset(tmp_path):
     config = load_config("point", "quick", None, ["learn.method=cdt", "learn.context=4"])
     check_config(config)
-    expected = {"method": "cdt", "hidden": 64, "batch_size": 64, "updates": 8000, "context": 4}
+    expected = {"method": "cdt", "hidden": 64, "batch_size": 128, "updates": 5000, "context": 4}
     assert config.learn == expected
     check_config(load_config("point", "quick", None, ["learn.method=bc", "compare.budgets=[inf]"]))
     # it needs no behaviour model, so nobody fits one
@@ -144,7 +152,7 @@ def test_another_learner_keeps_what_it_shares_with_the_preset(tmp_path):
     assert not any(job.stage == "behaviour" or "behaviour" in (*job.needs, *job.inputs) for job in jobs)
     (tmp_path / "own.toml").write_text("[learn]\nmethod = 'bc-safe'\n")
     config = load_config("point", "quick", tmp_path / "own.toml", ["learn.hidden=8"])
-    assert config.learn == {"method": "bc-safe", "hidden": 8, "batch_size": 64, "updates": 8000}
+    assert config.learn == {"method": "bc-safe", "hidden": 8, "batch_size": 128, "updates": 5000}
 
 
 def test_rci_and_its_redistributor_by_name_may_differ(tmp_path):
@@ -152,7 +160,7 @@ def test_rci_and_its_redistributor_by_name_may_differ(tmp_path):
     jobs = {job.name: job for job in plan(load_config("point", "quick", None, flags), tmp_path)}
     assert jobs["costs-rudder-seed0"].settings == {"method": "rudder"}
     assert jobs["costs-rci-seed0"].settings["loss"] == "prefix"
-    assert jobs["learn-rci-0.1-seed0"].inputs["costs"] == jobs["costs-rci-seed0"].output
+    assert jobs["train-rci-seed0"].inputs["costs"] == jobs["costs-rci-seed0"].output
 
 
 def test_a_budget_in_quotes_is_the_same_budget():

@@ -49,12 +49,14 @@ def test_the_points_are_the_product_in_the_order_of_the_file(tmp_path):
     config = points[5].config
     assert (config.label.noise, config.learn["method"], config.seed) == ("noisy", "bcq-lagrangian", 1)
     assert all(p.config.collect.episodes == 90 and p.config.learn["updates"] == 70 for p in points)
-    assert points[0].config.learn["candidates"] == 5  # of the preset
-    assert "candidates" not in points[2].config.learn  # cdt has none
+    assert points[0].config.learn["test_candidates"] == 32  # of the preset
+    assert "test_candidates" not in points[2].config.learn  # cdt has none
 
 
 def test_tasks_presets_lists_and_whole_sections_are_values_too(tmp_path):
     text = """
+        [settings]
+        learn.method = "bcq-lagrangian"
         [grid]
         task = ["point", "highway"]
         preset = ["quick", "paper"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,20 @@ class FieldMap:
 
 
 @dataclass(frozen=True, eq=False)
+class LadderOf:
+    """What was expected of a method's first training at every threshold, before anything was tested.
+
+    `tested`: threshold and realised violation rate of those of its policies that were.
+    """
+
+    method: str
+    threshold: tuple[float, ...]  # the last one is inf, none at all
+    estimate: tuple[float, ...]  # chance of a violation
+    bound: tuple[float, ...]
+    tested: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, eq=False)
 class ReportInput:
     """Everything that one report shows.
 
@@ -128,7 +142,9 @@ class ReportInput:
     its nested configuration. `critic_maps`: none where the task has no probe. `field_maps`: none where its actions are
     no arrows on the map either. `demonstrators`: how the policies that recorded the data were trained, where they
     were; its `curve` goes by quantity, its `checkpoints` are those used. `reference`: what is possible when the danger
-    is known, from the blind driver to the most careful one; none where nobody measured it.
+    is known, from the blind driver to the most careful one; none where nobody measured it. `ladders`: of those learners
+    whose threshold has no part in the training. `reach`: of the behaviour model, by the behaviour that recorded; see
+    `rci.learning.reach`; `reach_note`: a sentence where it is poor.
     """
 
     task: str
@@ -147,6 +163,9 @@ class ReportInput:
     field_maps: tuple[FieldMap, ...] = ()
     demonstrators: dict[str, Any] | None = None
     reference: tuple[KnownDanger, ...] = ()
+    ladders: tuple[LadderOf, ...] = ()
+    reach: dict[str, dict[str, Any]] = field(default_factory=dict)
+    reach_note: str = ""
 
     def __post_init__(self) -> None:
         for name, lengths, expected in (

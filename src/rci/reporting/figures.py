@@ -140,6 +140,21 @@ def trade_off_pictures(report: ReportInput) -> list[Picture]:
                 partial(outcome_figures.budget_calibration, limited, style),
             )
         )
+    if report.ladders:
+        pictures.append(
+            render(
+                "ladder",
+                "Chance of a violation over the threshold of a policy: "
+                + "; ".join(
+                    f"{ladder.method} from {percent(ladder.bound[0])} to {percent(ladder.bound[-1])}"
+                    for ladder in report.ladders
+                )
+                + ".",
+                "What the logs alone say of one training at every threshold (line: estimate; shade: up to its bound), "
+                "and what the tests said later of those policies that were tested (points).",
+                partial(outcome_figures.ladder, report.ladders, style),
+            )
+        )
     return pictures
 
 

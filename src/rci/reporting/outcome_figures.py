@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 
 from rci.data.record import Array
 from rci.data.types import Episodes
-from rci.reporting.contents import KnownDanger
+from rci.reporting.contents import KnownDanger, LadderOf
 from rci.reporting.palette import FAINT, INK, KNOWN, QUIET, ROUND, Look, sheet
 from rci.reporting.summary import ResultRow, column_places, fixed, percent
 
@@ -280,3 +280,29 @@ def _end_labels(axes: Axes, ends: Sequence[tuple[str, float, float, Look]]) -> N
             name, (x, y), (1.03, height), textcoords="axes fraction", va="center", fontsize=8.0, color=look.ink,
             arrowprops={"arrowstyle": "-", "color": FAINT, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 5},
         )  # fmt: skip
+
+
+def ladder(ladders: Sequence[LadderOf], style: Mapping[str, Look]) -> Figure:
+    """Expected violations over thresholds, one line per method; tested policies as points. "none" is the last place."""
+    figure = sheet(3.2, width=4.6)
+    axes = figure.subplots()
+    finite = [t for one in ladders for t in one.threshold if math.isfinite(t)]
+    logarithmic = min(finite) > 0
+    end = max(finite) * 2 if logarithmic else max(finite) + 0.15 * (max(finite) - min(finite))
+    for one in ladders:
+        look = style[one.method]
+        across = [t if math.isfinite(t) else end for t in one.threshold]
+        axes.plot(across, one.estimate, color=look.color, linewidth=1.2, label=one.method)
+        axes.fill_between(across, one.estimate, one.bound, color=look.color, alpha=0.2, linewidth=0)
+        if one.tested:
+            places = [t if math.isfinite(t) else end for t, _ in one.tested]
+            rates = [rate for _, rate in one.tested]
+            axes.scatter(places, rates, color=look.color, marker=look.marker, s=16, zorder=3)
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.axvline(end, color=QUIET, linewidth=0.6, linestyle=":")
+    axes.annotate("none", (end, 0.02), rotation=90, fontsize=7, color=QUIET, ha="right")
+    axes.set(xlabel="threshold", ylabel="chance of a violation", ylim=(-0.02, 1.02))
+    axes.grid(axis="y")
+    axes.legend(loc="upper left", fontsize=7.5)
+    return figure

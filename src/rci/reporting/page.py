@@ -338,7 +338,38 @@ def _dataset(report: ReportInput, pictures: Sequence[Picture]) -> str:
             for row in source_rows(report)
         ],
     )  # fmt: skip
-    return f"<dl>{terms}</dl>" + grid(pictures, "two") + sources
+    return f"<dl>{terms}</dl>" + grid(pictures, "two") + sources + _reach(report)
+
+
+def _reach(report: ReportInput) -> str:
+    """What a policy can choose from, against what was recorded; nothing where no learner needs proposals."""
+    if not report.reach:
+        return ""
+    return table(
+        "What a policy can choose from",
+        (
+            "recorded by",
+            "nearest proposal",
+            "its own draws",
+            "spread of proposals",
+            "of actions",
+            "log-likelihood",
+        ),
+        [
+            [
+                escape(name),
+                *(
+                    number(own[k])
+                    for k in ("nearest", "nearest_own", "spread_of_proposals", "spread_of_actions")
+                ),
+                number(own["log_likelihood"]),
+            ]
+            for name, own in report.reach.items()
+        ],
+        note="On episodes held out from the fit of the behaviour model, actions in [-1, 1]. Nearest proposal: from the "
+        "recorded action to the nearest of 40; its own draws: the same for one more draw of the model, which is what "
+        "it would be if the model were right. " + report.reach_note,
+    )
 
 
 def _run(report: ReportInput) -> str:

@@ -29,7 +29,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.run.command import run_command
-from rci.run.config import RunConfig, load_config, parse_flags
+from rci.run.config import PAPERS_LEARNER, RunConfig, load_config, parse_flags
 from rci.run.cores import prepare_process
 from rci.run.dispatch import run_jobs
 from rci.run.engine import Engine
@@ -254,7 +254,7 @@ def study(
 
     if get(task).channels:
         raise RciError(f"the task {task!r} has several kinds of danger; the study is about one at a time.")
-    config, judging = load_config(task, preset, flags=settings), parse_flags(judge)
+    config, judging = load_config(task, preset, flags=[*PAPERS_LEARNER, *settings]), parse_flags(judge)
     check_config(config)
     parse_options(judging)
     if config.learn["method"] != LEARNER:

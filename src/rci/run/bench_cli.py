@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rci.run.command import AsJson, Seed
+from rci.run.command import AsJson, Seed, Settings, Workers, print_json, print_text
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -90,6 +91,55 @@ def bench_learners(
 
     rows = count(bench_learn(seconds, cores), 2 + 2 * len(LEARNERS), "speed")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))
+
+
+@bench.command(name="budgets")
+def bench_budgets(
+    task: Annotated[str, typer.Argument(help="Which task, such as highway.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Logs, each with a training of its own.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, help="Test episodes of every policy.")] = 1000,
+    first_seed: Annotated[int, typer.Option(min=0, help="The seed of the first logs.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of logs and policies [runs/one-training-TASK].")
+    ] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="File of rows to go on from [results/one-training-TASK.json].")
+    ] = None,
+    settings: Settings = [],  # noqa: B006
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Budgets asked against budgets kept: for every seed new logs, one training from labels alone, several budgets.
+
+    Settings are those of the learner, `method` among them. Policies that have a row are not trained again.
+
+    Example: rci bench budgets point --seeds 5
+    """
+    from rci.run.bench_budgets import BUDGETS, budget_table, floor_of, run_study, verdicts
+    from rci.run.config import parse_flags
+    from rci.run.engine import Engine
+    from rci.run.progress import show_study
+
+    with show_study() as (report, tell):
+        found = run_study(
+            task,
+            seeds,
+            episodes,
+            BUDGETS,
+            out,
+            rows,
+            parse_flags(settings),
+            Engine(workers=workers),
+            report,
+            tell,
+            first_seed,
+        )
+    if as_json:
+        print_json(found)
+        return
+    print_text(budget_table(found))
+    for line in verdicts(found, floor_of(task)):
+        print_text(line)
 
 
 @bench.command(name="serve")

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,7 @@ OBS, ACTIONS, PROPOSALS = 35, 2, 40
 EPISODES, STEPS = 200, 50
 CHUNK, CHUNK_GFLOP = 50, 40.0  # at most so many updates, or so much work, in one measured call
 POLICY_UPDATES = 10_000
+TABLES = [("feasible, 5 rows", "feasible", {"rows": 5})]  # an observation as a table
 OSRL = {"hidden": 256, "batch_size": 512, "critics": 4, "shared_targets": False, "alongside": 400}
 REFERENCE = "bcq-lagrangian"
 
@@ -57,8 +58,8 @@ def bench_learn(seconds: float = 1.0, cores: int = 1) -> Iterator[Row]:
         yield {"name": "sgemm", "config": {"size": SGEMM_SIZE}, "value": sgemm, "unit": "GFLOP/s"}
         yield _speed(f"{REFERENCE}, sizes of OSRL", bare, reference, reference, sgemm)
         hourly = []
-        for name in LEARNERS:
-            ours, speed = measured(name, {}), 0.0
+        for name, method, options in [*((name, name, {}) for name in LEARNERS), *TABLES]:
+            ours, speed = measured(method, options), 0.0
             for _ in range(ROUNDS):
                 reference = max(reference, per_cpu_second(bare.run, seconds / 4))
                 speed = max(speed, per_cpu_second(ours.run, seconds))
@@ -76,7 +77,8 @@ def measured(name: str, options: dict[str, Any]) -> Measured:
 
     entry = LEARNERS[name]
     config, hyper = entry.config(**options), entry.hyper(threshold=np.array([0.1], np.float32))
-    data, behaviour = _noise(entry.proposes)
+    # Only the VAE can learn with the critics, as in OSRL.
+    data, behaviour = _noise(entry.proposes, "vae" if options.get("alongside") else "mixture")
     key = jax.random.key(0)
 
     def compile_anew() -> tuple[Any, Any, float]:
@@ -163,13 +165,13 @@ def _hourly(name: str, one: Measured, speed: float, cores: int) -> Row:
     return {"name": name, "config": settings, "value": cores * 3600 / each, "unit": "policies/h"}
 
 
-def _noise(proposes: bool) -> tuple[Any, Any]:
+def _noise(proposes: bool, kind: Literal["mixture", "vae"]) -> tuple[Any, Any]:
     """Transitions of the right shape, every second episode stopped at its end, and a behaviour model."""
     import jax
     import jax.numpy as jnp
 
     from rci.data.types import Episodes, Labels, StepCosts, Transitions
-    from rci.learning.behaviour import Config, FrozenBehaviour, Vae
+    from rci.learning.behaviour import Config, FrozenBehaviour, build_model
     from rci.learning.dataset import measure_scaling, to_device
 
     rng = np.random.default_rng(0)
@@ -190,8 +192,8 @@ def _noise(proposes: bool) -> tuple[Any, Any]:
     scaling = measure_scaling(transitions)
     proposal = rng.uniform(-1, 1, (steps + EPISODES, PROPOSALS, ACTIONS)).astype(np.float32)
     data = to_device(transitions, scaling, proposal=proposal if proposes else None)
-    vae = Vae(jax.random.key(0), OBS, ACTIONS, Config()) if proposes else None
-    return jax.tree.map(jnp.asarray, data), FrozenBehaviour(vae, scaling)
+    model = build_model(jax.random.key(0), OBS, ACTIONS, Config(model=kind)) if proposes else None
+    return jax.tree.map(jnp.asarray, data), FrozenBehaviour(model, scaling)
 
 
 @contextmanager

@@ -248,16 +248,20 @@ def learn(
     budget: Annotated[
         str,
         typer.Option(
-            help="Allowed violation probability, inf, or P0 to P100; by channel: proximity=0.05,road=0.01."
+            help="Allowed violation probability, inf, or P0 to P100; by channel: proximity=0.05,road=0.01; several: "
+            "0.01,0.05."
         ),
     ] = "0.05",
-    method: Annotated[str, typer.Option(help="Which learner.")] = "bcq-lagrangian",
+    method: Annotated[str, typer.Option(help="Which learner.")] = "feasible",
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train a policy that stays within the budget, from logs alone.
+
+    Several budgets are several policies, OUT/0.01 and so on; one training serves all where the learner allows it. Exit
+    code 3: no threshold is expected to keep a budget; the policy is written all the same, and marked.
 
     The behaviour model is fitted first, unless it is there: one beside the labels serves every budget and seed.
     Its settings are those that begin with "behaviour.". Learners that need none fit none.
@@ -269,10 +273,11 @@ def learn(
     from rci.run.jobs import Job
 
     prepare_process()  # before anything imports JAX
+    from rci.data.budgets import limits, refuse_percentiles, split_budgets
     from rci.data.options import build
     from rci.data.store import read
     from rci.learning import LEARNERS, BehaviourConfig, parse_options
-    from rci.learning.budget import limits, parse_budget
+    from rci.run.trainings import all_kept, training_jobs, training_remarks
 
     options = stage_flags(settings)
     model_options = options.pop("behaviour", {})
@@ -285,16 +290,26 @@ def learn(
         raise RciError(
             f"{method!r} uses no behaviour model, so leave out --behaviour and behaviour.* settings."
         )
-    parse_budget(budget)
+    budgets = split_budgets(budget)
     model = behaviour or labels.with_name(f"{labels.name}-behaviour")
     given = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
     given.check_parent(read(labels, "labels"))
-    limits(budget, given.channels)
+    for each in budgets:
+        own = limits(each, given.channels)
+        if LEARNERS[method].settle is not None:
+            refuse_percentiles(repr(method), own)
     logged = {"episodes": episodes, "labels": labels}
     inputs = {**logged, "costs": costs, **({"behaviour": model} if proposes else {})}
-    fit = Job("behaviour", "behaviour", model_options, 0, logged, model)
-    train = Job("learn", "learn", {"method": method, **options, "budget": budget}, seed, inputs, out)
-    run_here([fit, train] if proposes and behaviour is None else [train], as_json)
+    jobs = (
+        [Job("behaviour", "behaviour", model_options, 0, logged, model)] if proposes and not behaviour else []
+    )
+    trainings = training_jobs({"method": method, **options}, budgets, seed, inputs, out)
+    places = [out] if len(budgets) == 1 else [out / each for each in budgets]
+    run_here([*jobs, *trainings.values()], as_json, places)
+    for remark in training_remarks(places, model if proposes else None):
+        typer.echo(f"rci: {remark}", err=True)
+    if not all_kept(places):
+        raise typer.Exit(3)
 
 
 @app.command()

@@ -15,6 +15,7 @@ from rci.data.options import build
 from rci.data.toml import parse_toml
 
 Table = dict[str, Any]
+PAPERS_LEARNER = ("learn.method=bcq-lagrangian", "behaviour.model=vae")  # as flags, under those of a user
 MAX_SEED = 1_000_000  # a seed times the stride of comparisons must stay a 32-bit number
 
 
@@ -64,7 +65,7 @@ class RunConfig:
     label: Label = field(default_factory=Label)
     behaviour: dict[str, Any] = field(default_factory=dict)
     redistribute: dict[str, Any] = field(default_factory=lambda: {"method": "rudder"})
-    learn: dict[str, Any] = field(default_factory=lambda: {"method": "bcq-lagrangian"})
+    learn: dict[str, Any] = field(default_factory=lambda: {"method": "feasible"})
     compare: Compare = field(default_factory=Compare)
     evaluate: Evaluate = field(default_factory=Evaluate)
 

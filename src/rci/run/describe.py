@@ -8,6 +8,7 @@ from typing import Any
 from rci.data import store
 from rci.data.labels import named_channels
 from rci.data.record import fitting
+from rci.data.thresholds import describe_ladder
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
 
 
@@ -65,8 +66,8 @@ def _numbers(record: Any) -> dict[str, Any]:
         told = record.info["by_channel"][record.channels[0]] if "by_channel" in record.info else record.info
         figures = {k: record.figure(k) for k, v in told.items() if isinstance(v, int | float)}
         unit = {} if record.unit == "cost" else {"unit": record.unit}
-        facts = {"method": record.method, "return_equivalent": record.return_equivalent, **unit}
-        return {**facts, **named_channels(record.channels), **figures}
+        kind = {"method": record.method, "return_equivalent": record.return_equivalent, **unit}
+        return {**kind, **named_channels(record.channels), **figures}
     if isinstance(record, Scores):
         from rci.evaluation.stats import clopper_pearson
 
@@ -79,7 +80,12 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return_until_stop": record.mean_return_until_stop,
         }
     info = getattr(record, "info", {})
-    return {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
+    facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
+    if "ladder" in facts:
+        facts["ladder"] = describe_ladder(info["ladder"])
+    if "reach" in facts:
+        facts["reach"] = {name: round(own["nearest"], 3) for name, own in info["reach"].items()}
+    return facts
 
 
 def _told(value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
+from rci.data.models import Policy
 from rci.data.options import build
 from rci.data.record import Record
 from rci.data.store import Provenance
@@ -112,7 +113,8 @@ def run_job(job: Job, progress: Progress) -> None:
     # Before the work: were an input replaced meanwhile, the output must not pass for one made from it.
     provenance = job.provenance()
     store.check_place(job.output)
-    store.write(job.output, STAGES[job.stage](job, progress), provenance)
+    like = job.inputs["policy"] if job.stage == "limit" else None  # networks are stored once
+    store.write(job.output, STAGES[job.stage](job, progress), provenance, like)
     if (
         job.stage == "learn" and job.trail is None
     ):  # only now: until then an unfinished training is all there is
@@ -229,6 +231,12 @@ def _learn(job: Job, progress: Progress) -> Record:
     )
 
 
+def _limit(job: Job, progress: Progress) -> Record:
+    """A trained policy for another budget."""
+    policy: Policy = _read(job, "policy")
+    return policy.with_budget(job.settings["budget"])
+
+
 def _checkpoint(job: Job) -> Path:
     """Where an unfinished training is kept; those of other settings, inputs or code are of no use any more."""
     folder = job.output.resolve()
@@ -268,6 +276,7 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "combine": _combine,
     "transfer": _transfer,
     "learn": _learn,
+    "limit": _limit,
     "evaluate": _evaluate,
     "rollouts": _rollouts,
 }

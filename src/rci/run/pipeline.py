@@ -37,10 +37,11 @@ def check_config(config: RunConfig) -> None:
     """Find mistakes in the settings before any work is done."""
     from rci.collection import ppo
     from rci.collection.recipe import needs_demonstrators
+    from rci.data.budgets import limits, parse_budget, refuse_percentiles
     from rci.data.options import build
     from rci.labeling import NOISES
     from rci.learning import LEARNERS, behaviour, parse_options, refuse_few_proposals
-    from rci.learning.budget import allowed_sum, limits, parse_budget
+    from rci.learning.budget import allowed_sum
     from rci.redistribution import REDISTRIBUTORS
     from rci.redistribution import parse_options as parse_redistributor
     from rci.redistribution.base import made
@@ -59,6 +60,9 @@ def check_config(config: RunConfig) -> None:
     audits = (
         getattr(shape, "estimate", "") == "audited"
     )  # then a number is compared with labels, not with costs
+    if LEARNERS[chosen].settle is not None:
+        refuse_percentiles(repr(chosen), own)
+    judged = audits or LEARNERS[chosen].settle is not None  # by the labels, whatever the costs are
     for method in config.compare.methods:
         if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
             raise unknown_name("method of the comparison", method, names)
@@ -66,7 +70,7 @@ def check_config(config: RunConfig) -> None:
         name = options.pop("method")
         settings = parse_redistributor(name, options)
         unit = made(REDISTRIBUTORS[name].make, settings.config).unit
-        for limit in numbers if method != "reward-only" and not audits else ():
+        for limit in numbers if method != "reward-only" and not judged else ():
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     limited = [method for method in config.compare.methods if method != "reward-only"]
     if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
@@ -100,7 +104,7 @@ def redistributor_settings(config: RunConfig, method: str) -> dict[str, Any]:
 
 def entries(config: RunConfig) -> list[Entry]:
     """Every policy to be trained. Reward-only has one budget, infinity."""
-    from rci.learning.budget import parse_budget
+    from rci.data.budgets import parse_budget
 
     budgets = [parse_budget(budget) for budget in config.compare.budgets]
     return [
@@ -163,12 +167,22 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
 
 def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
     """Train one policy, test it, and record a few of its episodes. Every policy is tested on episodes of its own."""
+    from rci.learning import LEARNERS
+
     costs = f"{cost_name(entry.method)}-seed{entry.seed}"
     policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
-    settings = {**config.learn, "budget": str(entry.budget)}
     needs = (f"costs-{costs}", *({"behaviour"} & set(inputs)))
-    learn = f"learn-{entry.name}"
-    jobs = [Job(learn, "learn", settings, seed, {**inputs, "costs": out / "costs" / costs}, policy, needs)]
+    learn, inputs = f"learn-{entry.name}", {**inputs, "costs": out / "costs" / costs}
+    if LEARNERS[config.learn["method"]].settle is None:
+        settings = {**config.learn, "budget": str(entry.budget)}
+        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs)]
+    else:  # one training serves every budget, and reward-only as well
+        name, whole = f"train-{costs}", out / "trainings" / costs
+        limit = {"budget": str(entry.budget)}
+        jobs = [
+            Job(name, "learn", {**config.learn, "budget": "inf"}, seed, inputs, whole, needs),
+            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,)),
+        ]
     stages = [("evaluate", "scores", config.evaluate.episodes)]
     if entry.seed == 0:
         stages.append(("rollouts", "rollouts", config.evaluate.rollouts))

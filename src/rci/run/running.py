@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,11 @@ if TYPE_CHECKING:  # heavy, and help should answer at once
     from rci.run.jobs import Job
 
 
-def run_here(jobs: list[Job], as_json: bool) -> None:
-    """Run jobs in this process, on one core like every worker, so that the result is the same."""
+def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> None:
+    """Run jobs in this process, on one core like every worker, so that the result is the same.
+
+    outputs: what to print of what was made, the last one alone if not given.
+    """
     from rci.run.cores import prepare_process
     from rci.run.jobs import run_job
     from rci.run.progress import show_progress
@@ -30,7 +34,13 @@ def run_here(jobs: list[Job], as_json: bool) -> None:
             report(job, 0.0, 0.0)
             run_job(job, partial(_pass_on, report, job))
             report(job, 1.0, time.monotonic() - started)
-    show(jobs[-1].output, as_json)
+    if len(outputs) > 1 and as_json:
+        from rci.run.describe import describe
+
+        print_json({path.name: describe(path, False) for path in outputs})
+        return
+    for path in outputs or [jobs[-1].output]:
+        show(path, as_json)
 
 
 def _pass_on(report: Any, job: Any, share: float) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Contrast,
         CriticMap,
         FieldMap,
+        LadderOf,
         MethodResult,
     )
     from rci.tasks.base import Probe, Task
@@ -70,9 +71,41 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
             field_maps=field_maps(config, out, task),
             demonstrators=demonstrators,
             reference=known_points(measure),
+            ladders=ladders(config, out, scores),
+            **reach_of(out),
         ),
         out / "report",
     )
+
+
+def ladders(config: RunConfig, out: Path, scores: dict[Entry, Scores]) -> tuple[LadderOf, ...]:
+    """What was expected of the first training of each method; nothing of learners that have no thresholds."""
+    from rci.data.thresholds import Ladder
+    from rci.reporting.contents import LadderOf
+
+    found = []
+    for method in config.compare.methods:
+        first = [entry for entry in scores if entry.method == method and entry.seed == 0]
+        infos = [store.read_manifest(out / "policies" / one.name)["meta"]["info"] for one in first]
+        if method == "reward-only" or "ladder" not in infos[0] or infos[0].get("channels"):
+            continue
+        one = Ladder.from_table(infos[0]["ladder"])
+        tested = [(float(info["threshold"]), scores[e].violation_rate) for info, e in zip(infos, first)]
+        threshold, estimate, bound = (
+            tuple(v.ravel().tolist()) for v in (one.threshold, one.estimate, one.bound)
+        )
+        found.append(LadderOf(method, threshold, estimate, bound, tuple(tested)))
+    return tuple(found)
+
+
+def reach_of(out: Path) -> dict[str, Any]:
+    """How far the behaviour model of a run reaches, where it has one."""
+    from rci.learning.reach import describe_reach
+
+    if not (out / "behaviour" / "manifest.json").is_file():
+        return {}
+    reach = store.read_manifest(out / "behaviour")["meta"]["info"].get("reach", {})
+    return {"reach": reach, "reach_note": describe_reach(reach)}
 
 
 def known_danger(task: str, out: Path) -> Ruler | None:
@@ -94,8 +127,8 @@ def method_result(
     out: Path, members: list[Entry], scores: dict[Entry, Scores], measure: Ruler | None = None
 ) -> MethodResult:
     """One method at one budget, over its seeds, with the statistics that the report shows."""
+    from rci.data.budgets import limits
     from rci.evaluation.stats import clopper_pearson
-    from rci.learning.budget import limits
     from rci.reporting.contents import MethodResult
     from rci.run.reference.known import shares
 
@@ -132,8 +165,8 @@ def channel_results(
     entry: Entry, scores: Sequence[Scores], policies: Sequence[dict[str, Any]]
 ) -> tuple[ChannelResult, ...]:
     """What became of each kind of danger; nothing where the policies know but one."""
+    from rci.data.budgets import limits
     from rci.evaluation.stats import clopper_pearson
-    from rci.learning.budget import limits
     from rci.reporting.contents import ChannelResult
 
     names = policies[0].get("channels", ())

@@ -28,7 +28,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
 from rci.data.store import write_file
 from rci.run.command import run_command
-from rci.run.config import RunConfig, load_config
+from rci.run.config import PAPERS_LEARNER, RunConfig, load_config
 from rci.run.dispatch import run_jobs
 from rci.run.engine import Engine, Task
 from rci.run.jobs import Job
@@ -256,7 +256,7 @@ def study(
 
 def study_config(task: str, preset: str, updates: int, episodes: int, settings: Sequence[str]) -> RunConfig:
     """The logs of a preset, and the learner as it comes; a discount is the task's own."""
-    config = load_config(task, preset, flags=settings)
+    config = load_config(task, preset, flags=[*PAPERS_LEARNER, *settings])
     own = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
     flags = [flag for flag in settings if flag.startswith(("learn.", "evaluate."))]
     if flags:

@@ -21,9 +21,9 @@ PPO: dict[str, dict[str, Any]] = {
     "point": {},
 }
 BEHAVIOUR: dict[str, dict[str, Any]] = {
-    "highway": {"updates": 10_000},
-    "fetch-reach": {"updates": 10_000},
-    "point": {"updates": 5_000, "hidden": 64, "latent_limit": 1.0},
+    "highway": {"model": "vae", "updates": 10_000},
+    "fetch-reach": {"model": "vae", "updates": 10_000},
+    "point": {"model": "vae", "updates": 5_000, "hidden": 64, "latent_limit": 1.0},
 }
 LEAN = {
     "hidden": 128,
