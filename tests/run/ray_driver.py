@@ -1,6 +1,6 @@
 """A run on a Ray cluster whose every attempt leaves a note, so that a test can see what was done, where and how often.
 
-python ray_driver.py SETTINGS: JSON with address, out, notes, episodes, and optionally slow (a node), store, poison.
+python ray_driver.py SETTINGS: JSON with address, out, notes, episodes, and optionally slow (a node), held, store, poison.
 """
 
 import json
@@ -21,11 +21,15 @@ from rci.run.stored_job import StoredJob
 
 @dataclass(frozen=True)
 class Noted:
-    """A task that notes every attempt, and takes its time on a slow node."""
+    """A task that notes every attempt, and takes its time on a slow node.
+
+    held: a node or a task's name; what runs there, or its first attempt, waits until somebody kills it.
+    """
 
     task: object
     notes: Path
     slow: str = ""
+    held: str = ""
     poison: bool = False
     work: object = None
 
@@ -54,6 +58,9 @@ class Noted:
         temporary.rename(self.notes / f"{self.name}.{temporary.name[1:]}")
         if self.poison:
             os.kill(os.getpid(), signal.SIGKILL)
+        first = len(list(self.notes.glob(f"{self.name}.*"))) == 1
+        if self.held == node or (self.held == self.name and first):
+            time.sleep(600.0)
         time.sleep(4.0 if node == self.slow else 0.4)
         print("some words of the worker", flush=True)
         self.work.run(progress)
@@ -84,7 +91,7 @@ def main() -> None:
     store = told.get("store")
     tasks = [job if store is None else StoredJob(job, ObjectStore(store)) for job in planned]
     poison = told.get("poison", "")
-    noted = [Noted(task, notes, told.get("slow", ""), task.name == poison) for task in tasks]
+    noted = [Noted(task, notes, told.get("slow", ""), told.get("held", ""), task.name == poison) for task in tasks]
     engine = Engine("ray", address=told["address"])
     try:
         run_tasks(noted, engine, lambda task, share, seconds: None, out / "failed")

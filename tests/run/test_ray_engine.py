@@ -131,7 +131,7 @@ class Drive:
 
 
 def test_a_killed_worker_costs_one_attempt(cluster, undisturbed, tmp_path):
-    drive = Drive(cluster, tmp_path)
+    drive = Drive(cluster, tmp_path, held="collect-2")
     process = drive.start()
     victim = drive.wait_for(lambda note: note["task"] == "collect-2")
     os.kill(victim["pid"], signal.SIGKILL)
@@ -143,7 +143,7 @@ def test_a_killed_worker_costs_one_attempt(cluster, undisturbed, tmp_path):
 
 def test_a_killed_node_costs_what_it_was_doing(cluster, undisturbed, tmp_path):
     second = cluster.add()
-    drive = Drive(cluster, tmp_path)
+    drive = Drive(cluster, tmp_path, held=second)
     process = drive.start()
     victim = drive.wait_for(lambda note: note["node"] == second)
     cluster.kill(second)
