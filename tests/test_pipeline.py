@@ -106,7 +106,7 @@ def copy(finished, tmp_path):
 
 def test_one_training_serves_every_budget_of_a_run(tmp_path):
     """Costs times seeds trainings, whatever the number of budgets; the report shows the ladder and the reach."""
-    flags = ["learn.method=feasible", "learn.judge_updates=5", "compare.budgets=[0.1,0.3]", "compare.seeds=1"]
+    flags = ["learn.method=feasible", "learn.model_updates=5", "compare.budgets=[0.1,0.3]", "compare.seeds=1"]
     out = tmp_path / "run"
     finish(out, *(word for flag in flags for word in ("--set", flag)))
     assert sorted(path.name for path in (out / "trainings").iterdir()) == ["rci-seed0", "sparse-seed0"]

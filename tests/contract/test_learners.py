@@ -24,7 +24,7 @@ from rci.redistribution import redistribute
 pytestmark = pytest.mark.usefixtures("optimised")
 training = importlib.import_module("rci.learning.train")  # `rci.learning.train` is the function
 TINY = {"hidden": 32, "batch_size": 64, "initial_batch_size": 32, "updates": 1000, "target_rate": 0.05}
-TINY["judge_updates"] = 300
+TINY["model_updates"] = 300
 TINY["context"] = 3  # of those that look back; no probe is longer
 PACE = {**TINY, "multiplier_rate": 0.01}  # of the probes; a learner takes those settings that it has
 VARIANTS = {"bcq-lagrangian": [{"variant": "critic"}, {"variant": "penalised"}, {"estimate": "batch"}]}

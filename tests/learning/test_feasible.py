@@ -18,7 +18,7 @@ from rci.learning.feasible import Batch, Config, Hyper, choice_score, settle
 from rci.redistribution import redistribute
 
 SMALL = {"hidden": 8, "batch_size": 4, "test_candidates": 5, "critics": 2}
-TINY = {"hidden": 16, "batch_size": 64, "test_candidates": 16, "updates": 600, "judge_updates": 200}
+TINY = {"hidden": 16, "batch_size": 64, "test_candidates": 16, "updates": 600, "model_updates": 200}
 
 
 def constant(tree, *biases):

@@ -1,6 +1,6 @@
 """A run on a Ray cluster whose every attempt leaves a note, so that a test can see what was done, where and how often.
 
-python ray_driver.py SETTINGS: JSON with address, out, notes, episodes, and optionally slow (a node), held, store, poison.
+python ray_driver.py SETTINGS: JSON with address, out, notes, episodes and optionally slow (a node), held, store, poison.
 """
 
 import json
@@ -91,7 +91,9 @@ def main() -> None:
     store = told.get("store")
     tasks = [job if store is None else StoredJob(job, ObjectStore(store)) for job in planned]
     poison = told.get("poison", "")
-    noted = [Noted(task, notes, told.get("slow", ""), told.get("held", ""), task.name == poison) for task in tasks]
+    noted = [
+        Noted(task, notes, told.get("slow", ""), told.get("held", ""), task.name == poison) for task in tasks
+    ]
     engine = Engine("ray", address=told["address"])
     try:
         run_tasks(noted, engine, lambda task, share, seconds: None, out / "failed")

@@ -228,7 +228,7 @@ def test_one_training_for_several_budgets_and_one_that_cannot_be_kept(demo):
         "--set",
         "hidden=8",
         "--set",
-        "judge_updates=5",
+        "model_updates=5",
         "--set",
         "behaviour.updates=20",
     )

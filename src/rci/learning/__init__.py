@@ -34,10 +34,11 @@ from rci.learning.behaviour import (
     template,
 )
 from rci.learning.budget import audited, kept_budget, threshold
-from rci.learning.calibration import Settings, calibrate
+from rci.learning.calibration import calibrate
 from rci.learning.checkpoint import Keeper
 from rci.learning.dataset import Dataset, measure_scaling, to_device, transitions_of
 from rci.learning.train import train
+from rci.learning.world import Settings as WorldSettings
 from rci.nets.arrays import from_arrays, to_arrays
 
 LEARNERS: dict[str, Method] = {
@@ -51,7 +52,7 @@ LEARNERS: dict[str, Method] = {
     "feasible": Method(feasible.make, feasible.Config, feasible.Hyper, settle=feasible.settle),
 }
 
-TRAINING_SHARE = 0.7  # of the time, where thresholds are judged after the training
+TRAINING_SHARE = 0.4  # of the time, where thresholds are tried after the training
 DISCOUNT = 0.99  # of the costs that a percentile is of, where a method has no discount of its own
 
 __all__ = ["LEARNERS", "fit_behaviour", "learn", "predict_values", "restore_policy"]
@@ -204,7 +205,6 @@ def learn(
     policy = restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
     if apart is None or act_at is None:
         return policy
-    judging = Settings(config.judge_updates)
     ladder = calibrate(
         act_at,
         actor,
@@ -212,9 +212,10 @@ def learn(
         transitions.lengths,
         apart,
         config.costs == "hazard",
+        config.rows,
         seed,
         lambda share: progress(TRAINING_SHARE + (1 - TRAINING_SHARE) * share),
-        judging,
+        WorldSettings(config.model_updates),
     )
     info["ladder"] = ladder.as_table()
     return replace(policy, info=info).with_budget(budget)

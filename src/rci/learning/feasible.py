@@ -14,7 +14,7 @@ Critics learn in-sample: no action is ever proposed in a target, so none can be 
    et al., "IDQL", 2023.
 
 The threshold has no part in the training: one training serves every budget. Which threshold keeps which budget is
-measured afterwards, on episodes that had no part in the fit; see `rci.learning.calibration`.
+tried afterwards, in models of the world; see `rci.learning.calibration`.
 
 Step costs: those of `sparse` are labels, so P is a probability, learned by cross-entropy (`costs = "hazard"`). Others
 may be negative and have no such meaning; their critic is linear, with squared errors, and its threshold is a
@@ -72,11 +72,11 @@ class Config:
     critics: int = 4
     test_candidates: int = 64
     batch_size: int = 256
-    judge_updates: int = 8000  # of those that judge the thresholds after the training
+    model_updates: int = 8_000  # of each model of the world in which thresholds are tried after the training
 
     def __post_init__(self) -> None:
         require_positive(
-            self, "hidden", "row_hidden", "critics", "test_candidates", "batch_size", "judge_updates"
+            self, "hidden", "row_hidden", "critics", "test_candidates", "batch_size", "model_updates"
         )
 
 
