@@ -1,8 +1,8 @@
 """Which threshold keeps which budget: policies at many thresholds, tried in models of the world.
 
 A ladder of thresholds makes a ladder of policies that share their networks. Each is tried in several models of the
-world (`rci.learning.world`), which begin with other weights and see other batches, from first observations of episodes
-that had no part in the fit of the policy.
+world (`rci.learning.world`), each fitted to its own draw of the episodes: where a few of them decide what is dangerous,
+models disagree. All begin with first observations of episodes that had no part in the fit of the policy.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import numpy as np
 from rci.data.record import Array
 from rci.data.thresholds import Ladder
 from rci.learning.dataset import Dataset
-from rci.learning.world import Settings, fit_world, moments_of, simulate
+from rci.learning.world import Settings, draw_episodes, fit_world, moments_of, simulate
 from rci.nets.dense import Committee
 from rci.nets.keys import stage_key
 from rci.nets.rows import RowCommittee
 
 MODELS = 3
 STEPS = 9_600  # simulated for each threshold in each model, unless that makes fewer episodes than FEWEST
-FEWEST, MOST = 32, 96  # episodes for each threshold in each model
+FEWEST, MOST = 32, 200  # episodes for each threshold in each model
 FITTING_SHARE = 0.4  # of the time
 MARGIN = 1.64  # standard errors: a one-sided bound of 95%
 HAZARDS = (0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
@@ -61,15 +61,15 @@ def calibrate(
     for member in range(MODELS):
         key = jax.random.fold_in(stage_key(seed, "calibrate"), member)
         rng = np.random.default_rng([seed, member])
-        net = fit_world(
-            moments, key, settings, partial(_part, progress, member / MODELS, FITTING_SHARE / MODELS)
-        )
+        drawn = jnp.asarray(draw_episodes(rng, lengths), jnp.int32)
+        part = partial(_part, progress, member / MODELS, FITTING_SHARE / MODELS)
+        net = fit_world(moments, drawn, key, settings, part)
         # All thresholds are tried from the same first observations, with the same luck.
         first = data.obs[np.asarray(data.initial)[rng.choice(np.flatnonzero(apart), count)]]
         tried = []
         for rung, threshold in enumerate(thresholds):
             limit = jnp.full(channels, threshold, jnp.float32)
-            tried.append(simulate(act_at, steps, actor, limit, net, moments, first, key))
+            tried.append(simulate(act_at, steps, actor, limit, net, moments, first, jax.random.clone(key)))
             done = FITTING_SHARE + (1 - FITTING_SHARE) * (rung + 1) / len(thresholds)
             progress((member + done) / MODELS)
         costs.append(np.stack([np.asarray(cost, np.float64) for cost, _ in tried], axis=1))

@@ -72,7 +72,7 @@ class Config:
     critics: int = 4
     test_candidates: int = 64
     batch_size: int = 256
-    model_updates: int = 8_000  # of each model of the world in which thresholds are tried after the training
+    model_updates: int = 6_000  # of each model of the world in which thresholds are tried after the training
 
     def __post_init__(self) -> None:
         require_positive(

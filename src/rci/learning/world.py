@@ -27,10 +27,53 @@ from rci.nets.transition import TransitionNet, sample
 
 CHUNK = 500  # updates per compiled call
 SAME = 4.0  # a row that changed by more, in units of the usual change and on average over features, is another one
+SLIGHT = 0.05  # deviations of features: no error that is less tells rows apart
+STILL = 1e-4  # deviations of features: what varies by less does not vary
+MATCHES = 2  # times that rows are matched anew
 STRIKING = 8.0  # more of a change in one feature does not count as more
 DONORS = 256  # recorded moments among which one is looked for whose new rows are copied
 OUTCOME_WEIGHT = 10.0  # of the errors of outcomes against the likelihood of motions
 REWARD, TERMINATED, STOPPED, LABEL = 0, 1, 2, 3  # columns of outcomes; a label for each channel
+
+
+class Frame(NamedTuple):
+    """In which numbers motions are told: what a linear law leaves over, along the axes in which it varies.
+
+    Positions follow velocities, and some features are copies of others. A model that moved each feature by itself would
+    tear them apart, a little in every step.
+    """
+
+    law: jax.Array  # [inputs + 1, f]: what moves by the law alone
+    axes: jax.Array  # [m, f]: one unit along each axis
+    inverse: jax.Array  # [f, m]
+
+    def encode(self, seen: jax.Array, change: jax.Array) -> jax.Array:
+        """seen [..., inputs], change [..., f] -> [..., m]."""
+        return (change - self.lawful(seen)) @ self.inverse
+
+    def decode(self, seen: jax.Array, motion: jax.Array) -> jax.Array:
+        """The reverse."""
+        return self.lawful(seen) + motion @ self.axes
+
+    def lawful(self, seen: jax.Array) -> jax.Array:
+        """How much moves by the law alone."""
+        moved = seen @ self.law[:-1]
+        return moved + rows_of(self.law[-1], moved)
+
+
+def frame_of(seen: Array, change: Array) -> Frame:
+    """The frame of recorded motions [N, f], of what was seen before them [N, inputs]."""
+    f = change.shape[-1]
+    if len(change) == 0:
+        return Frame(jnp.zeros((seen.shape[-1] + 1, f)), jnp.zeros((0, f)), jnp.zeros((f, 0)))
+    inputs = np.column_stack([seen, np.ones(len(seen))]).astype(np.float64)
+    law = np.linalg.lstsq(inputs, change.astype(np.float64), rcond=None)[0]
+    rest = change - inputs @ law
+    spread, axes = np.linalg.eigh(rest.T @ rest / len(rest))
+    unit, axes = np.sqrt(np.maximum(spread, 0.0)), axes.T
+    unit, axes = unit[unit > STILL], axes[unit > STILL]
+    numbers = law, unit[:, None] * axes, (axes / unit[:, None]).T
+    return Frame(*(jnp.asarray(number, jnp.float32) for number in numbers))
 
 
 class Moments(NamedTuple):
@@ -42,10 +85,13 @@ class Moments(NamedTuple):
     outcome: jax.Array  # [N, 3 + K]
     became: jax.Array  # [N, n]: which row of the next observation each has become, -1 = none
     appeared: jax.Array  # [N, n]: rows of the next observation that were not there before
-    own_unit: jax.Array  # [f]: how much one's own row usually moves; 0 where it never does
-    other_unit: jax.Array  # [f]
+    own: Frame  # of one's own row
+    other: Frame  # of the others
     low: jax.Array  # [rows, f]: of all that was seen
     high: jax.Array
+    own_slight: (
+        jax.Array
+    )  # [f]: a motion of one's own row that is less is none where a feature is at its limit
     reward_unit: jax.Array  # []
 
 
@@ -56,8 +102,8 @@ class Batch(NamedTuple):
     after: jax.Array
     action: jax.Array
     outcome: jax.Array
-    own: jax.Array  # [B, f]
-    other: jax.Array  # [B, n, f]
+    own: jax.Array  # [B, m]
+    other: jax.Array  # [B, n, m]
     stays: jax.Array  # [B, n]
     there: jax.Array  # [B, n]
 
@@ -65,7 +111,7 @@ class Batch(NamedTuple):
 class Settings(NamedTuple):
     """How a model is fitted."""
 
-    updates: int = 8_000
+    updates: int = 6_000
     batch_size: int = 256
     hidden: int = 128
     learning_rate: float = 1e-3
@@ -86,12 +132,17 @@ def moments_of(data: Dataset, rows: int) -> Moments:
     obs = np.asarray(data.obs).reshape(len(data.obs), max(rows, 1), -1)
     row = np.asarray(data.row)
     before, after = obs[row], obs[row + 1]
-    became = match_rows(before[:, 1:], after[:, 1:])
+    seen = np.column_stack([before[:, 0], np.asarray(data.action)])
+    beside = _beside(jnp.asarray(before), data.action, jnp.asarray(after[:, 0]))
+    others, later = before[:, 1:], after[:, 1:]
+    became = match_rows(others, others, later)
+    # Once it is known how rows move, who became whom is known better.
+    for _ in range(MATCHES):
+        frame = _frame_of_matches(np.asarray(beside), others, later, became)
+        became = match_rows(others, others + np.asarray(frame.lawful(beside)), later, became)
     old = np.zeros(became.shape, bool)
     step, slot = np.nonzero(became >= 0)
     old[step, became[step, slot]] = True
-    moved = after[step, 1 + became[step, slot]] - before[step, 1 + slot]
-    own_unit, other_unit = (_usual(change) for change in (after[:, 0] - before[:, 0], moved))
     reward_unit = float(np.std(data.reward)) or 1.0
     outcome = [data.reward[:, None] / reward_unit, data.terminated[:, None], data.stopped[:, None]]
     return Moments(
@@ -100,32 +151,44 @@ def moments_of(data: Dataset, rows: int) -> Moments:
         action=data.action,
         outcome=jnp.concatenate([*outcome, data.label_cost], axis=1),
         became=jnp.asarray(became, jnp.int32),
-        appeared=jnp.asarray(present(after[:, 1:]) & ~old),
-        own_unit=jnp.asarray(own_unit, jnp.float32),
-        other_unit=jnp.asarray(other_unit, jnp.float32),
+        appeared=jnp.asarray(present(later) & ~old),
+        own=frame_of(seen, after[:, 0] - before[:, 0]),
+        other=_frame_of_matches(np.asarray(beside), others, later, became),
         low=jnp.asarray(obs.min(axis=0)),
         high=jnp.asarray(obs.max(axis=0)),
+        own_slight=jnp.asarray(0.1 * (after[:, 0] - before[:, 0]).std(axis=0)),
         reward_unit=jnp.asarray(reward_unit, jnp.float32),
     )
 
 
-def match_rows(before: Array, after: Array) -> Array:
-    """Which row each row has become one step later, -1 where it is gone or never was: [N, n, f] twice -> [N, n].
+def _frame_of_matches(beside: Array, others: Array, later: Array, became: Array) -> Frame:
+    step, slot = np.nonzero(became >= 0)
+    return frame_of(beside[step, slot], later[step, became[step, slot]] - others[step, slot])
 
-    Rows may change places. Of all pairs the nearest are matched first, features counted in units of how much a row
-    usually changes.
+
+def match_rows(before: Array, expected: Array, after: Array, became: Array | None = None) -> Array:
+    """Which row each row has become one step later, -1 where it is gone or never was: [N, n, f] thrice -> [N, n].
+
+    expected: where the rows of `before` are expected. Rows may change places. Of all pairs the nearest are matched
+    first, features counted in units of how far they usually are from what is expected: in the matches that are known,
+    or in rows that keep their place.
     """
     count, n, _ = before.shape
-    became = np.full((count, n), -1)
     here, there = present(before), present(after)
-    if not (here & there).any():
+    if became is None:
+        became = np.where(here & there, np.arange(n), -1)
+    step, slot = np.nonzero(became >= 0)
+    if len(step) == 0:
         return became
-    change = np.abs(after - before)[here & there]
-    usual = np.sqrt([np.mean(column[column <= np.quantile(column, 0.9)] ** 2) for column in change.T])
-    weight = np.where(usual > 1e-6, 1.0 / np.maximum(usual, 1e-6), 0.0)
-    apart = np.minimum(np.abs(before[:, :, None] - after[:, None]) * weight, STRIKING).sum(axis=-1)
-    apart = np.where(here[:, :, None] & there[:, None], apart / max(1, np.count_nonzero(weight)), np.inf)
-    every = np.arange(count)
+    error = np.abs(after[step, became[step, slot]] - expected[step, slot])
+    usual = np.sqrt([np.mean(column[column <= np.quantile(column, 0.9)] ** 2) for column in error.T])
+    weight = np.where(usual > 0, 1.0 / np.hypot(usual, SLIGHT), 0.0)
+    apart = np.zeros((count, n, n), np.float32)
+    for k in np.flatnonzero(weight):
+        apart += np.minimum(np.abs(expected[:, :, None, k] - after[:, None, :, k]) * weight[k], STRIKING)
+    apart /= max(1, int(np.count_nonzero(weight)))
+    apart[~(here[:, :, None] & there[:, None])] = np.inf
+    became, every = np.full((count, n), -1), np.arange(count)
     for _ in range(n):
         old, new = np.divmod(apart.reshape(count, -1).argmin(axis=1), n)
         close = np.flatnonzero(apart[every, old, new] < SAME)
@@ -142,33 +205,47 @@ def present(rows: Any) -> Any:
 
 def fit_world(
     moments: Moments,
+    drawn: jax.Array,
     key: jax.Array,
     settings: Settings,
     progress: Callable[[float], None] = lambda share: None,
 ) -> TransitionNet:
-    """A model of the recorded steps."""
+    """A model of recorded steps; drawn: which of them it sees, some perhaps several times."""
     start, run = _compiled(settings)
     state = start(key, moments)
     for first in range(0, settings.updates, CHUNK):
-        state = run(key, first, min(CHUNK, settings.updates - first), state, moments)
+        state = run(key, first, min(CHUNK, settings.updates - first), state, moments, drawn)
         progress(min(1.0, (first + CHUNK) / settings.updates))
     net: TransitionNet = state[0]
     return net
+
+
+def draw_episodes(rng: np.random.Generator, lengths: Array) -> Array:
+    """Numbers of the steps of as many episodes as there are, drawn with replacement."""
+    first = np.cumsum(lengths) - lengths
+    chosen = rng.integers(len(lengths), size=len(lengths))
+    return np.concatenate([np.arange(first[i], first[i] + lengths[i]) for i in chosen])
 
 
 def batch_at(moments: Moments, index: jax.Array) -> Batch:
     """Steps by their numbers."""
     row = moments.row[index]
     table, after, became = moments.obs[row], moments.obs[row + 1], moments.became[index]
+    action = moments.action[index]
+    seen = jnp.concatenate([table[:, 0], action], axis=-1)
     next_rows = jnp.take_along_axis(after[:, 1:], jnp.maximum(became, 0)[..., None], axis=1)
     stays = became >= 0
     return Batch(
         table=table,
         after=after,
-        action=moments.action[index],
+        action=action,
         outcome=moments.outcome[index],
-        own=_in_units(after[:, 0] - table[:, 0], moments.own_unit),
-        other=jnp.where(stays[..., None], _in_units(next_rows - table[:, 1:], moments.other_unit), 0.0),
+        own=moments.own.encode(seen, after[:, 0] - table[:, 0]),
+        other=jnp.where(
+            stays[..., None],
+            moments.other.encode(_beside(table, action, after[:, 0]), next_rows - table[:, 1:]),
+            0.0,
+        ),
         stays=stays.astype(jnp.float32),
         there=present(table[:, 1:]).astype(jnp.float32),
     )
@@ -176,16 +253,18 @@ def batch_at(moments: Moments, index: jax.Array) -> Batch:
 
 def model_loss(net: TransitionNet, batch: Batch) -> jax.Array:
     """Minus the log-likelihood of motions, of who stays, and of outcomes; rewards by squared error."""
-    motion = net(batch.table, batch.action)
-    loss = -jnp.mean(log_density(motion.own, batch.own[:, None]))
+    table, action = batch.table, batch.action
+    context = net.context(table, action)
+    loss = -jnp.mean(log_density(net.own_motion(table, action, context), batch.own[:, None]))
     size, others, features = batch.other.shape
     if others:
-        parts = Parts(*(each.reshape(size * others, *each.shape[2:]) for each in motion.other))
+        motion, stay = net.other_motion(table, action, context, batch.after[:, 0])
+        parts = Parts(*(each.reshape(size * others, *each.shape[2:]) for each in motion))
         density = log_density(parts, batch.other.reshape(-1, 1, features)).reshape(size, others)
         loss -= jnp.sum(density * batch.stays) / size
-        stay_error = jax.nn.softplus(motion.stay) - batch.stays * motion.stay
+        stay_error = jax.nn.softplus(stay) - batch.stays * stay
         loss += jnp.sum(stay_error * batch.there) / size
-    out = net.outcome(batch.after, batch.action, batch.own)
+    out = net.outcome(batch.after, action, table[:, 0])
     logit, happened = out[:, TERMINATED:], batch.outcome[:, TERMINATED:]
     loss += OUTCOME_WEIGHT * jnp.mean(jnp.sum(jax.nn.softplus(logit) - happened * logit, axis=-1))
     return loss + jnp.mean((out[:, REWARD] - batch.outcome[:, REWARD]) ** 2)
@@ -196,20 +275,31 @@ def advance(
 ) -> tuple[jax.Array, jax.Array]:
     """One step of B simulated episodes: what is seen next, and the outcome. Nothing leaves what was ever seen."""
     own_key, other_key, stay_key, new_key = jax.random.split(key, 4)
-    motion = net(table, action)
-    moved = sample(own_key, motion.own)
-    first = table[:, 0] + moved * rows_of(moments.own_unit, moved)
-    after = _within(first, moments.low[0], moments.high[0])[:, None]
+    context, seen = net.context(table, action), jnp.concatenate([table[:, 0], action], axis=-1)
+    motion = sample(own_key, net.own_motion(table, action, context))
+    own = move_within(table[:, 0], moments.own.decode(seen, motion), moments)
+    after = own[:, None]
     if table.shape[1] > 1:
-        change = sample(other_key, motion.other)
-        there = present(table[:, 1:])
-        stays = there & (jax.random.uniform(stay_key, there.shape) < jax.nn.sigmoid(motion.stay))
-        rest = table[:, 1:] + change * rows_of(moments.other_unit, change)
+        others, there = table[:, 1:], present(table[:, 1:])
+        motions, stay = net.other_motion(table, action, context, own)
+        stays = there & (jax.random.uniform(stay_key, there.shape) < jax.nn.sigmoid(stay))
+        rest = others + moments.other.decode(_beside(table, action, own), sample(other_key, motions))
         rest = jnp.where(stays[..., None], _within(rest, moments.low[1:], moments.high[1:]), 0.0)
         both = jnp.concatenate([rest, newcomers(moments, new_key, table, stays)], axis=1)
         order = jnp.argsort(~present(both), axis=1, stable=True)[:, : rest.shape[1]]
         after = jnp.concatenate([after, jnp.take_along_axis(both, order[..., None], axis=1)], axis=1)
-    return after, net.outcome(after, action, moved)
+    return after, net.outcome(after, action, table[:, 0])
+
+
+def move_within(own: jax.Array, change: jax.Array, moments: Moments) -> jax.Array:
+    """One's own row after a change [B, f], within what was ever seen.
+
+    A sensor that has reached its limit shows the limit; noise that is cut off on one side would make it creep away.
+    """
+    low, high = (rows_of(bound[0], own) for bound in (moments.low, moments.high))
+    at_limit = (own <= low) | (own >= high)
+    held = at_limit & (jnp.abs(change) < rows_of(moments.own_slight, own))
+    return jnp.where(held, own, jnp.clip(own + change, low, high))
 
 
 def newcomers(moments: Moments, key: jax.Array, table: jax.Array, stays: jax.Array) -> jax.Array:
@@ -267,13 +357,11 @@ def simulate(
     return end.cost, end.reward * moments.reward_unit
 
 
-def _usual(change: Array) -> Array:
-    deviation = change.std(axis=0) if len(change) else np.zeros(change.shape[-1])
-    return np.where(deviation > 1e-7, deviation, 0.0)
-
-
-def _in_units(change: jax.Array, unit: jax.Array) -> jax.Array:
-    return change / rows_of(jnp.where(unit > 0, unit, 1.0), change)
+def _beside(table: jax.Array, action: jax.Array, own_after: jax.Array) -> jax.Array:
+    """What the motion of each other row follows from: [B, n, 3 f + a]."""
+    seen, others = jnp.concatenate([table[:, 0], action, own_after], axis=-1), table[:, 1:]
+    wide = jnp.broadcast_to(seen[:, None], (*others.shape[:2], seen.shape[-1]))
+    return jnp.concatenate([wide, others], axis=-1)
 
 
 def _within(x: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
@@ -291,16 +379,20 @@ def _compiled(settings: Settings) -> tuple[Callable, Callable]:
 
     @jax.jit
     def start(key: jax.Array, moments: Moments) -> tuple[TransitionNet, Any]:
-        sizes = moments.obs.shape[-1], moments.action.shape[-1], moments.outcome.shape[-1]
-        net = TransitionNet(jax.random.fold_in(key, 0), *sizes, settings.hidden)
+        sizes = moments.obs.shape[-1], moments.action.shape[-1]
+        motions, ends = (
+            (len(moments.own.axes), len(moments.other.axes)),
+            moments.outcome.shape[-1] - TERMINATED,
+        )
+        net = TransitionNet(jax.random.fold_in(key, 0), *sizes, motions, ends, settings.hidden)
         return net, optimise.init(net)
 
     @jax.jit
-    def run(key: jax.Array, first: int, count: int, state: Any, moments: Moments) -> Any:
+    def run(key: jax.Array, first: int, count: int, state: Any, moments: Moments, drawn: jax.Array) -> Any:
         def step(i: jax.Array, state: Any) -> Any:
             net, optimiser = state
             draw_key = jax.random.fold_in(key, first + i + 1)
-            index = jax.random.randint(draw_key, (settings.batch_size,), 0, len(moments.row))
+            index = drawn[jax.random.randint(draw_key, (settings.batch_size,), 0, len(drawn))]
             gradient = jax.grad(model_loss)(net, batch_at(moments, index))
             change, optimiser = optimise.update(gradient, optimiser)
             return optax.apply_updates(net, change), optimiser

@@ -23,7 +23,7 @@ from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, prepare_folder, write_json
 from rci.run.rows import Row, read_rows
 
-VERSION = 3  # to be raised when something outside of the settings changes what policies are
+VERSION = 4  # to be raised when something outside of the settings changes what policies are
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, math.inf)
 SEEDS, EPISODES = 5, 1000
 # Where a preset is for a first look, here is what the study records and trains.
