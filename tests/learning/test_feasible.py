@@ -218,15 +218,6 @@ def test_choosing_thresholds_by_hand():
     assert found.threshold.tolist() == pytest.approx([0.04, math.inf])
 
 
-def test_the_margin_by_hand():
-    """Two judges, four episodes: 0.1 and 0.3 everywhere. No error over episodes, 0.1 between judges."""
-    from rci.learning.calibration import upper_bound
-
-    stops = np.stack([np.full((4, 1, 1), 0.1), np.full((4, 1, 1), 0.3)])
-    assert upper_bound(stops)[0, 0] == pytest.approx(1.3 * (0.2 + 1.64 * 0.1))
-    assert upper_bound(np.ones((2, 4, 1, 1)))[0, 0] == 1.0
-
-
 def tables(count=300):
     """Four rows of two features: one's own place and those of others, the last one often padding; one action.
 

@@ -4,8 +4,8 @@ Values that are learned by bootstrapping (fitted-Q evaluation) were tried first,
 times it: a policy takes the very actions of which the critics think too well, and judges who learn from the same
 transitions think the same. A model of single steps is asked a question that the recordings answer directly.
 
-Rows of a table that are there before and after a step are found by where they are; rows that appear are copied from a
-recorded moment with as many rows left whose farthest row was about as far away.
+One's own row moves first; the others are seen from it, so that their motion depends on where it is then. Rows that
+appear are copied from a recorded moment with as many rows left whose farthest row was about as far away.
 """
 
 from __future__ import annotations
@@ -21,59 +21,16 @@ import optax
 
 from rci.data.record import Array
 from rci.learning.dataset import Dataset
+from rci.learning.motions import Frame, frame_of, frame_of_matches, match_rows, present
 from rci.nets.dense import rows_of
 from rci.nets.mixture import Parts, log_density
 from rci.nets.transition import TransitionNet, sample
 
 CHUNK = 500  # updates per compiled call
-SAME = 4.0  # a row that changed by more, in units of the usual change and on average over features, is another one
-SLIGHT = 0.05  # deviations of features: no error that is less tells rows apart
-STILL = 1e-4  # deviations of features: what varies by less does not vary
 MATCHES = 2  # times that rows are matched anew
-STRIKING = 8.0  # more of a change in one feature does not count as more
 DONORS = 256  # recorded moments among which one is looked for whose new rows are copied
 OUTCOME_WEIGHT = 10.0  # of the errors of outcomes against the likelihood of motions
 REWARD, TERMINATED, STOPPED, LABEL = 0, 1, 2, 3  # columns of outcomes; a label for each channel
-
-
-class Frame(NamedTuple):
-    """In which numbers motions are told: what a linear law leaves over, along the axes in which it varies.
-
-    Positions follow velocities, and some features are copies of others. A model that moved each feature by itself would
-    tear them apart, a little in every step.
-    """
-
-    law: jax.Array  # [inputs + 1, f]: what moves by the law alone
-    axes: jax.Array  # [m, f]: one unit along each axis
-    inverse: jax.Array  # [f, m]
-
-    def encode(self, seen: jax.Array, change: jax.Array) -> jax.Array:
-        """seen [..., inputs], change [..., f] -> [..., m]."""
-        return (change - self.lawful(seen)) @ self.inverse
-
-    def decode(self, seen: jax.Array, motion: jax.Array) -> jax.Array:
-        """The reverse."""
-        return self.lawful(seen) + motion @ self.axes
-
-    def lawful(self, seen: jax.Array) -> jax.Array:
-        """How much moves by the law alone."""
-        moved = seen @ self.law[:-1]
-        return moved + rows_of(self.law[-1], moved)
-
-
-def frame_of(seen: Array, change: Array) -> Frame:
-    """The frame of recorded motions [N, f], of what was seen before them [N, inputs]."""
-    f = change.shape[-1]
-    if len(change) == 0:
-        return Frame(jnp.zeros((seen.shape[-1] + 1, f)), jnp.zeros((0, f)), jnp.zeros((f, 0)))
-    inputs = np.column_stack([seen, np.ones(len(seen))]).astype(np.float64)
-    law = np.linalg.lstsq(inputs, change.astype(np.float64), rcond=None)[0]
-    rest = change - inputs @ law
-    spread, axes = np.linalg.eigh(rest.T @ rest / len(rest))
-    unit, axes = np.sqrt(np.maximum(spread, 0.0)), axes.T
-    unit, axes = unit[unit > STILL], axes[unit > STILL]
-    numbers = law, unit[:, None] * axes, (axes / unit[:, None]).T
-    return Frame(*(jnp.asarray(number, jnp.float32) for number in numbers))
 
 
 class Moments(NamedTuple):
@@ -91,7 +48,7 @@ class Moments(NamedTuple):
     high: jax.Array
     own_slight: (
         jax.Array
-    )  # [f]: a motion of one's own row that is less is none where a feature is at its limit
+    )  # [f]: where a feature of one's own row is at its limit, less than this is no motion
     reward_unit: jax.Array  # []
 
 
@@ -138,7 +95,7 @@ def moments_of(data: Dataset, rows: int) -> Moments:
     became = match_rows(others, others, later)
     # Once it is known how rows move, who became whom is known better.
     for _ in range(MATCHES):
-        frame = _frame_of_matches(np.asarray(beside), others, later, became)
+        frame = frame_of_matches(np.asarray(beside), others, later, became)
         became = match_rows(others, others + np.asarray(frame.lawful(beside)), later, became)
     old = np.zeros(became.shape, bool)
     step, slot = np.nonzero(became >= 0)
@@ -153,54 +110,12 @@ def moments_of(data: Dataset, rows: int) -> Moments:
         became=jnp.asarray(became, jnp.int32),
         appeared=jnp.asarray(present(later) & ~old),
         own=frame_of(seen, after[:, 0] - before[:, 0]),
-        other=_frame_of_matches(np.asarray(beside), others, later, became),
+        other=frame_of_matches(np.asarray(beside), others, later, became),
         low=jnp.asarray(obs.min(axis=0)),
         high=jnp.asarray(obs.max(axis=0)),
         own_slight=jnp.asarray(0.1 * (after[:, 0] - before[:, 0]).std(axis=0)),
         reward_unit=jnp.asarray(reward_unit, jnp.float32),
     )
-
-
-def _frame_of_matches(beside: Array, others: Array, later: Array, became: Array) -> Frame:
-    step, slot = np.nonzero(became >= 0)
-    return frame_of(beside[step, slot], later[step, became[step, slot]] - others[step, slot])
-
-
-def match_rows(before: Array, expected: Array, after: Array, became: Array | None = None) -> Array:
-    """Which row each row has become one step later, -1 where it is gone or never was: [N, n, f] thrice -> [N, n].
-
-    expected: where the rows of `before` are expected. Rows may change places. Of all pairs the nearest are matched
-    first, features counted in units of how far they usually are from what is expected: in the matches that are known,
-    or in rows that keep their place.
-    """
-    count, n, _ = before.shape
-    here, there = present(before), present(after)
-    if became is None:
-        became = np.where(here & there, np.arange(n), -1)
-    step, slot = np.nonzero(became >= 0)
-    if len(step) == 0:
-        return became
-    error = np.abs(after[step, became[step, slot]] - expected[step, slot])
-    usual = np.sqrt([np.mean(column[column <= np.quantile(column, 0.9)] ** 2) for column in error.T])
-    weight = np.where(usual > 0, 1.0 / np.hypot(usual, SLIGHT), 0.0)
-    apart = np.zeros((count, n, n), np.float32)
-    for k in np.flatnonzero(weight):
-        apart += np.minimum(np.abs(expected[:, :, None, k] - after[:, None, :, k]) * weight[k], STRIKING)
-    apart /= max(1, int(np.count_nonzero(weight)))
-    apart[~(here[:, :, None] & there[:, None])] = np.inf
-    became, every = np.full((count, n), -1), np.arange(count)
-    for _ in range(n):
-        old, new = np.divmod(apart.reshape(count, -1).argmin(axis=1), n)
-        close = np.flatnonzero(apart[every, old, new] < SAME)
-        became[close, old[close]] = new[close]
-        apart[close, old[close]] = np.inf
-        apart[close, :, new[close]] = np.inf
-    return became
-
-
-def present(rows: Any) -> Any:
-    """Which rows are somebody: [..., f] -> [...]."""
-    return (rows != 0).any(axis=-1)
 
 
 def fit_world(
@@ -260,7 +175,7 @@ def model_loss(net: TransitionNet, batch: Batch) -> jax.Array:
     if others:
         motion, stay = net.other_motion(table, action, context, batch.after[:, 0])
         parts = Parts(*(each.reshape(size * others, *each.shape[2:]) for each in motion))
-        density = log_density(parts, batch.other.reshape(-1, 1, features)).reshape(size, others)
+        density = log_density(parts, batch.other.reshape(size * others, 1, features)).reshape(size, others)
         loss -= jnp.sum(density * batch.stays) / size
         stay_error = jax.nn.softplus(stay) - batch.stays * stay
         loss += jnp.sum(stay_error * batch.there) / size
