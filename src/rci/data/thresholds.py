@@ -1,4 +1,4 @@
-"""From a budget to a threshold, by a ladder of thresholds whose policies were judged on episodes kept apart.
+"""From a budget to a threshold, by a ladder of thresholds whose policies were tried in models of the world.
 
 A ladder is plain data, so that a stored policy can be given another budget anywhere, without what trained it.
 """
@@ -40,7 +40,7 @@ class Ladder(NamedTuple):
 
 
 def describe_ladder(table: dict[str, Any]) -> str:
-    """A line: at how many thresholds the policy was judged, and between which chances of a violation."""
+    """A line: at how many thresholds the policy was tried, and between which chances of a violation."""
     bound = Ladder.from_table(table).bound.max(axis=1)
     return f"{len(bound)} thresholds, violations at most {bound.min():.1%} to {bound[-1]:.1%}"
 

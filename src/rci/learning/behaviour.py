@@ -43,7 +43,7 @@ from rci.nets.mixture import Mixture
 
 CHUNK = 500  # updates per compiled call
 PIECE = 2048  # observations whose proposals are decoded at once
-HELD_OUT = 0.2  # share of the episodes on which the reach is measured, and thresholds are judged
+HELD_OUT = 0.2  # share of the episodes on which the reach is measured, and where thresholds are tried
 
 
 @dataclass(frozen=True)
