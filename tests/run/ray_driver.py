@@ -1,6 +1,6 @@
 """A run on a Ray cluster whose every attempt leaves a note, so that a test can see what was done, where and how often.
 
-python ray_driver.py SETTINGS: JSON with address, out, notes, episodes and optionally slow (a node), held, store, poison.
+python ray_driver.py SETTINGS: JSON with address, out, notes, episodes and perhaps slow (a node), held, store, poison.
 """
 
 import json
