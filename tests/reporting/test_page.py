@@ -171,7 +171,7 @@ def test_the_page_has_every_section_and_number(written: Path) -> None:
         "rci run field --seed 3",
         "learn.updates",
         "1 h 1 min",
-        "With a budget of 0.05, rci violated in 3.0% of 300 evaluation episodes (1.0–5.0%) at a mean return of 1.02.",
+        "With a budget of 0.05, rci violated in 3.0% of 300 evaluation episodes (1.0–5.0%) at a mean return of 1.02, ",
         "The budget was kept.",
         "Over 2 budgets: 1 kept, 1 not kept, 0 too close to tell.",
         "reward-only 61.0% (59.0–63.0%) at 1.50",

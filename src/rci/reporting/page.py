@@ -15,6 +15,7 @@ from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
 from rci.reporting.markdown import result_table
 from rci.reporting.markup import document, grid, method_name, strips, table, yes_no
+from rci.reporting.matched import matched_table
 from rci.reporting.palette import Look
 from rci.reporting.summary import (
     ResultRow,
@@ -28,7 +29,9 @@ from rci.reporting.summary import (
     method_looks,
     number,
     percent,
+    random_return,
     result_rows,
+    signed_percent,
     source_rows,
     summary,
 )
@@ -113,7 +116,7 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
     content += table(
         "Every method at every budget",
         (
-            "method", "budget", "violation rate", "interval", "budget kept", "mean return",
+            "method", "budget", "violation rate", "interval", "budget kept", "mean return", "of reward-only's",
             "return until violation", *(("possible", "share of the way") if known else ()), "threshold",
             "multiplier", "seeds", "episodes",
         ),
@@ -122,9 +125,17 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
         "policies; how far policies differ is shown by the dots in the figures. Returns: mean over seeds ± standard "
         "error, over the full episode and until its first violation, where a monitor would stop it."
         + (" One seed alone has no standard error." if any(row.seeds == 1 for row in rows) else "")
+        + (_kept_note(report) if any(row.return_kept is not None for row in rows) else "")
         + (_known_note(report) if known else ""),
     )  # fmt: skip
+    content += matched_table(rows, style)
     return content + _by_channel(rows, style) + grid(pictures, "two") + _contrasts(rows, style)
+
+
+def _kept_note(report: ReportInput) -> str:
+    floor = random_return(report)
+    counted = "" if floor is None else f", counted from what random actions earn ({number(floor)})"
+    return f" Of reward-only's: how much of its mean return is left{counted}."
 
 
 def _known_note(report: ReportInput) -> str:
@@ -191,7 +202,7 @@ def _contrast_cells(row: ResultRow, look: Look) -> list[str]:
 
 def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[str]:
     both = (row.possible, row.share_of_way)
-    shares = ["–" if share is None else percent(share).replace("-", "−") for share in both]
+    shares = ["–" if share is None else signed_percent(share) for share in both]
     return [
         method_name(row.method, look),
         escape(row.asked),
@@ -199,6 +210,7 @@ def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[
         interval(row),
         yes_no(row.budget_kept),
         _with_error(row.mean_return, row.return_error, places),
+        _kept_cell(row),
         _with_error(row.return_until_violation, row.until_violation_error, places),
         *(shares if known else ()),
         number(row.threshold),
@@ -206,6 +218,11 @@ def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[
         str(row.seeds),
         f"{row.episodes:,}",
     ]
+
+
+def _kept_cell(row: ResultRow) -> str:
+    told = "–" if row.return_kept is None else signed_percent(row.return_kept)
+    return f"{told} <strong>does nothing</strong>" if row.idle else told
 
 
 def _trade_off(pictures: Sequence[Picture]) -> str:
@@ -261,7 +278,7 @@ def _fields(pictures: Sequence[Picture]) -> str:
 
 def _redistribution(report: ReportInput, pictures: dict[str, list[Picture]]) -> str:
     method = main_method(report.costs)
-    dense = f" Below it, the cost as {escape(method)} spreads it over the steps." if method else ""
+    dense = f" Below it, the cost that {escape(method)} gives to every step." if method else ""
     exact = (
         " Then its sum so far, beside the exact chance that the episode is violated."
         if report.risk is not None and method
@@ -297,6 +314,7 @@ def _cost_table(report: ReportInput) -> str:
         "return-equivalent": [yes_no("yes" if row.return_equivalent else "no") for row in rows],
         "largest gap": [number(row.largest_gap) for row in rows],
         "negative steps": [percent(row.negative_share) for row in rows],
+        "on the first step": ["–" if row.first_step is None else signed_percent(row.first_step) for row in rows],
         "held-out accuracy": ["–" if row.held_out_accuracy is None else percent(row.held_out_accuracy) for row in rows],
         "calibration error": [number(row.calibration_error) for row in rows],
         "quality": [number(row.quality) for row in rows],
@@ -309,7 +327,9 @@ def _cost_table(report: ReportInput) -> str:
         list(told),
         list(zip(*told.values())),
         note="Return-equivalent: in every episode the step costs sum to the episodic cost; the largest gap says how "
-        "nearly."
+        "nearly. On the first step: how much of the cost of a stopped episode lies there, on average. Where it is "
+        "nearly all, the model tells stopped episodes from others by who drives or by their length, and not by what "
+        "was done."
         + (" Accuracy, calibration error and quality: on episodes held out from training." if models else ""),
     )
 

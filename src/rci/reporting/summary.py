@@ -62,6 +62,8 @@ class ResultRow(NamedTuple):
     channels: tuple[ChannelRow, ...] = ()
     possible: float | None = None
     share_of_way: float | None = None
+    return_kept: float | None = None  # share of reward-only's return, counted from that of random actions
+    idle: bool = False  # earns no more than random actions: safe because it does nothing
 
 
 class CostRow(NamedTuple):
@@ -71,6 +73,7 @@ class CostRow(NamedTuple):
     return_equivalent: bool
     largest_gap: float
     negative_share: float
+    first_step: float | None  # mean cost of the first step of a stopped episode; None where none was stopped
     held_out_accuracy: float | None
     calibration_error: float | None
     quality: float | None
@@ -108,12 +111,30 @@ def result_rows(report: ReportInput) -> list[ResultRow]:
     """The results, methods in their fixed order and budgets from tight to loose."""
     order = list(method_looks(report))
     return sorted(
-        (result_row(result) for result in report.results),
+        held_against_idling([result_row(result) for result in report.results], random_return(report)),
         key=lambda row: (
             order.index(row.method),
             tightness(row.asked if math.isnan(row.budget) else row.budget),
         ),
     )
+
+
+def random_return(report: ReportInput) -> float | None:
+    """What random actions earned in the recording; None where there are none."""
+    return next((row.mean_return for row in source_rows(report) if row.source == "random"), None)
+
+
+def held_against_idling(rows: Sequence[ResultRow], floor: float | None) -> list[ResultRow]:
+    """With what is left of reward-only's return, above what random actions earn (0 where that is not known)."""
+    blind = [row.mean_return for row in rows if row.method == "reward-only"]
+    known = blind and blind[0] > (floor or 0.0)
+    return [
+        row._replace(
+            return_kept=(row.mean_return - (floor or 0.0)) / (blind[0] - (floor or 0.0)) if known else None,
+            idle=floor is not None and row.mean_return <= floor,
+        )
+        for row in rows
+    ]
 
 
 def tightness(budget: float | str) -> float:
@@ -184,8 +205,10 @@ def headline(report: ReportInput) -> list[str]:
     asked = "" if math.isinf(main.budget) else f"With a budget of {main.asked}, "
     sentences = [
         f"{asked}{main.method} violated in {percent(main.violation_rate)} of {main.episodes:,} evaluation episodes "
-        f"({interval(main)}) at a mean return of {number(main.mean_return)}."
+        f"({interval(main)}) at a mean return of {number(main.mean_return)}{_share_kept(main)}."
     ]
+    if main.idle:
+        sentences.append("That is no more than random actions earn: it is safe because it does nothing.")
     if main.channels:
         told = ", ".join(f"{row.channel} {percent(row.violation_rate)}" for row in main.channels)
         sentences.append(f"By kind of danger: {told}.")
@@ -216,6 +239,12 @@ def headline(report: ReportInput) -> list[str]:
         )
         sentences.append(f"What is possible when the danger is known: {told}.")
     return sentences
+
+
+def _share_kept(row: ResultRow) -> str:
+    if row.return_kept is None or row.method == "reward-only":
+        return ""
+    return f", {signed_percent(row.return_kept)} of reward-only's"
 
 
 def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
@@ -262,6 +291,11 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
 def percent(share: float) -> str:
     """A share with one decimal, as in 3.1%."""
     return f"{100 * share:.1f}%"
+
+
+def signed_percent(share: float) -> str:
+    """The same for what may be negative."""
+    return percent(share).replace("-", "−")
 
 
 def interval(row: ResultRow | ChannelRow) -> str:
@@ -360,11 +394,22 @@ def _cost_row(name: str, costs: StepCosts) -> CostRow:
         return_equivalent=bool(costs.return_equivalent),
         largest_gap=float(np.abs(costs.sums() - costs.episodic_cost).max()),
         negative_share=float((costs.cost < 0).mean()),
+        first_step=first_step_share(costs),
         held_out_accuracy=costs.figure("held_out_accuracy"),
         calibration_error=costs.figure("held_out_calibration_error"),
         quality=costs.figure("quality"),
         epochs=costs.figure("epochs"),
     )
+
+
+def first_step_share(costs: StepCosts) -> float | None:
+    """How much of the cost of a stopped episode lies on its first step, on average."""
+    total = costs.episodic_cost.reshape(len(costs.lengths), -1).sum(axis=1)
+    stopped = total > 0
+    if not stopped.any():
+        return None
+    first = costs.cost[np.cumsum(costs.lengths) - costs.lengths].reshape(len(total), -1).sum(axis=1)
+    return float(np.mean(first[stopped] / total[stopped]))
 
 
 def _standard_error(values: tuple[float, ...]) -> float | None:
