@@ -2,7 +2,17 @@
 
 import pytest
 
-from rci.run.bench_budgets import budget_table, verdicts
+from rci.data.errors import RciError
+from rci.run.bench_budgets import (
+    SPARSE,
+    Cell,
+    budget_table,
+    jobs_of,
+    key_of,
+    parse_costs,
+    study_config,
+    verdicts,
+)
 
 
 def row(seed, budget, rate, earned, until=None):
@@ -60,3 +70,27 @@ def test_the_table_has_a_line_for_each_budget():
         "| 0.2 | 15.0% | 10.0% to 20.0% | 15.0% | 97 | 90.5 | 2 of 2 |",
         "| inf | 75.0% | 70.0% to 80.0% | 75.0% | 100 | 45 |  |",
     ]
+
+
+def test_other_step_costs_share_the_logs_and_nothing_else(tmp_path):
+    config, cell = study_config("point"), Cell(3, 0.1)
+    prefix = parse_costs("rudder:loss=prefix")
+    labels, costs = (
+        {job.name: job for job in jobs_of(3, [cell], config, 10, tmp_path, each)} for each in (SPARSE, prefix)
+    )
+    shared = {name for name in labels if name.split("-")[0] in ("episodes", "labels", "behaviour")}
+    assert set(labels) & set(costs) == shared
+    (learn,) = (job for job in costs.values() if job.stage == "learn")
+    assert learn.inputs["costs"] == costs["costs-rudder+loss=prefix-seed3"].output
+    assert costs["costs-rudder+loss=prefix-seed3"].settings == {"method": "rudder", "loss": "prefix"}
+    keys = {key_of(cell, config, 10, each) for each in (SPARSE, prefix, parse_costs("rudder"))}
+    assert len(keys) == 3
+    assert key_of(cell, config, 10) == key_of(cell, config, 10, parse_costs("sparse"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("rudder,uniform", "one redistributor"), ("rudde", "Did you mean 'rudder'")]
+)
+def test_step_costs_that_make_no_sense(text, message):
+    with pytest.raises(RciError, match=message):
+        parse_costs(text)

@@ -1,8 +1,9 @@
 """The study of one training for every budget: is what was asked for kept, and what is left of the return?
 
 For every seed logs are recorded anew (demonstrators, episodes) and labelled, and one policy is trained on the labels
-alone. Then it is given budget after budget, and each is tested on episodes that had no part in anything before. A row
-is written as soon as a test is done; rows that are there are not computed again.
+alone, or on step costs that a redistributor makes of them. Then it is given budget after budget, and each is tested on
+episodes that had no part in anything before. A row is written as soon as a test is done; rows that are there are not
+computed again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from rci.data import store
 from rci.data.errors import RciError
+from rci.run.comparison import Variant, parse_variants
 from rci.run.config import RunConfig, config_of
 from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine, Report, Task
@@ -42,9 +44,13 @@ class Cell(NamedTuple):
     seed: int
     budget: float
 
-    @property
-    def name(self) -> str:
-        return f"seed{self.seed}-{self.budget:g}"
+
+SPARSE = Variant("sparse", "sparse", {})  # the labels as they are
+
+
+def suffix_of(costs: Variant) -> str:
+    """Of the names of what depends on the step costs."""
+    return "" if costs == SPARSE else f"-{costs.folder}"
 
 
 def study_config(task: str, options: Mapping[str, Any] | None = None) -> RunConfig:
@@ -62,19 +68,32 @@ def study_config(task: str, options: Mapping[str, Any] | None = None) -> RunConf
     return RunConfig(**{**vars(base), **layers})
 
 
-def key_of(cell: Cell, config: RunConfig, episodes: int) -> str:
+def parse_costs(text: str) -> Variant:
+    """Step costs to train on, such as rudder or rudder:loss=prefix."""
+    variants = parse_variants(text, risk_known=False)
+    if len(variants) != 1:
+        raise RciError(f"--costs takes one redistributor, such as rudder:loss=prefix; got {text!r}.")
+    return variants[0]
+
+
+def key_of(cell: Cell, config: RunConfig, episodes: int, costs: Variant = SPARSE) -> str:
     """What identifies the row of a policy."""
     table = config.as_table()
     parts = {name: table[name] for name in ("task", "collect", "ppo", "label", "behaviour", "learn")}
-    text = json.dumps([VERSION, parts, cell.seed, str(cell.budget), episodes], sort_keys=True)
+    identity = [VERSION, parts, cell.seed, str(cell.budget), episodes]
+    if costs != SPARSE:
+        identity.append({"method": costs.method, **costs.options})
+    text = json.dumps(identity, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def jobs_of(seed: int, cells: Sequence[Cell], config: RunConfig, episodes: int, out: Path) -> list[Job]:
+def jobs_of(
+    seed: int, cells: Sequence[Cell], config: RunConfig, episodes: int, out: Path, costs: Variant = SPARSE
+) -> list[Job]:
     """Everything from the demonstrators to the tests of one seed."""
     from rci.collection.recipe import needs_demonstrators
 
-    at = out / f"seed{seed}"
+    at, suffix = out / f"seed{seed}", suffix_of(costs)
 
     def job(name: str, stage: str, settings: dict[str, Any], **inputs: str) -> Job:
         places = {kind: at / place for kind, place in inputs.items()}
@@ -92,19 +111,19 @@ def jobs_of(seed: int, cells: Sequence[Cell], config: RunConfig, episodes: int, 
         job("episodes", "collect", recording, **demonstrators),
         job("labels", "label", {"rule": config.task, "noise": config.label.noise}, episodes="episodes"),
         job("behaviour", "behaviour", dict(config.behaviour), **logged),
-        job("costs", "redistribute", {"method": "sparse"}, **logged),
+        job(f"costs{suffix}", "redistribute", {"method": costs.method, **costs.options}, **logged),
         job(
-            "policy",
+            f"policy{suffix}",
             "learn",
             {**config.learn, "budget": "inf"},
             **logged,
-            costs="costs",
+            costs=f"costs{suffix}",
             behaviour="behaviour",
         ),
     ]
     for cell in cells:
-        policy, scores = f"policy-{cell.budget:g}", f"scores-{cell.budget:g}"
-        jobs.append(job(policy, "limit", {"budget": str(cell.budget)}, policy="policy"))
+        policy, scores = f"policy-{cell.budget:g}{suffix}", f"scores-{cell.budget:g}{suffix}"
+        jobs.append(job(policy, "limit", {"budget": str(cell.budget)}, policy=f"policy{suffix}"))
         test = {"task": config.task, "episodes": episodes}
         jobs.append(job(scores, "evaluate", test, policy=policy))
     return jobs
@@ -122,16 +141,18 @@ def run_study(
     report: Report = lambda job, share, seconds: None,
     tell: Callable[[int, int, float], None] = lambda done, total, left: None,
     first_seed: int = 0,
+    costs: str = SPARSE.text,
 ) -> list[Row]:
     """Rows of all policies that were asked for; those that have none yet are trained and tested."""
-    config = study_config(task, options)
+    config, trained_on = study_config(task, options), parse_costs(costs)
     folder, file = out or Path("runs") / f"one-training-{task}", rows or rows_file(task)
     if not file.parent.is_dir():
         raise RciError(f"there is no folder {file.parent} to write {file.name} to.")
     asked = [Cell(seed, budget) for seed in range(first_seed, first_seed + seeds) for budget in budgets]
     kept = {row["key"]: row for row in read_rows(file)}
-    wanted = [cell for cell in asked if key_of(cell, config, episodes) not in kept]
-    tests = {f"scores-{cell.budget:g}-seed{cell.seed}": cell for cell in wanted}
+    wanted = [cell for cell in asked if key_of(cell, config, episodes, trained_on) not in kept]
+    suffix = suffix_of(trained_on)
+    tests = {f"scores-{cell.budget:g}{suffix}-seed{cell.seed}": cell for cell in wanted}
     prepare_folder(folder)
     seconds_of = dict[str, float]()
     with alone_in(folder):
@@ -144,8 +165,8 @@ def run_study(
                 seconds_of[job.name] = seconds
             if job.name in tests:
                 cell = tests.pop(job.name)
-                trained = seconds_of.get(f"policy-seed{cell.seed}")
-                row = row_of(cell, config, folder / f"seed{cell.seed}", episodes, trained)
+                training = seconds_of.get(f"policy{suffix}-seed{cell.seed}")
+                row = row_of(cell, config, folder / f"seed{cell.seed}", episodes, training, trained_on)
                 kept[row["key"]] = row
                 write_json(file, list(kept.values()))
                 tell(len(asked) - len(tests), len(asked), math.inf)
@@ -153,10 +174,12 @@ def run_study(
         jobs = [
             job
             for seed in sorted({cell.seed for cell in wanted})
-            for job in jobs_of(seed, [c for c in wanted if c.seed == seed], config, episodes, folder)
+            for job in jobs_of(
+                seed, [c for c in wanted if c.seed == seed], config, episodes, folder, trained_on
+            )
         ]
         run_jobs(jobs, engine, note, folder / "failed")
-    return [kept[key_of(cell, config, episodes)] for cell in asked]
+    return [kept[key_of(cell, config, episodes, trained_on)] for cell in asked]
 
 
 def rows_file(task: str) -> Path:
@@ -164,18 +187,21 @@ def rows_file(task: str) -> Path:
     return Path("results") / f"one-training-{task}.json"
 
 
-def row_of(cell: Cell, config: RunConfig, at: Path, episodes: int, seconds: float | None) -> Row:
+def row_of(
+    cell: Cell, config: RunConfig, at: Path, episodes: int, seconds: float | None, costs: Variant
+) -> Row:
     """What the test of a policy says, and what was expected of it."""
     from rci.evaluation.stats import clopper_pearson
 
-    scores = store.read(at / f"scores-{cell.budget:g}", "scores")
-    info = store.read_manifest(at / f"policy-{cell.budget:g}")["meta"]["info"]
+    scores = store.read(at / f"scores-{cell.budget:g}{suffix_of(costs)}", "scores")
+    info = store.read_manifest(at / f"policy-{cell.budget:g}{suffix_of(costs)}")["meta"]["info"]
     labels = store.read(at / "labels", "labels")
     violations = int(scores.violated.sum())
     low, high = clopper_pearson(violations, len(scores))
     return {
-        "key": key_of(cell, config, episodes),
+        "key": key_of(cell, config, episodes, costs),
         "task": config.task,
+        "costs": costs.text,
         "seed": cell.seed,
         "budget": str(cell.budget),
         "threshold": info["threshold"],

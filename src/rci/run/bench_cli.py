@@ -105,13 +105,17 @@ def bench_budgets(
     rows: Annotated[
         Path | None, typer.Option(help="File of rows to go on from [results/one-training-TASK.json].")
     ] = None,
+    costs: Annotated[
+        str, typer.Option(help="What is trained on: labels as they are, or a redistributor's step costs.")
+    ] = "sparse",
     settings: Settings = [],  # noqa: B006
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Budgets asked against budgets kept: for every seed new logs, one training from labels alone, several budgets.
+    """Budgets asked against budgets kept: for every seed new logs, one training, several budgets.
 
-    Settings are those of the learner, `method` among them. Policies that have a row are not trained again.
+    Settings are those of the learner, `method` among them. With --costs rudder:loss=prefix it is trained on such step
+    costs instead of the labels. Policies that have a row are not trained again.
 
     Example: rci bench budgets point --seeds 5
     """
@@ -133,6 +137,7 @@ def bench_budgets(
             report,
             tell,
             first_seed,
+            costs,
         )
     if as_json:
         print_json(found)
