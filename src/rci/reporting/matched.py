@@ -52,20 +52,14 @@ def matched_table(rows: Sequence[ResultRow], style: dict[str, Look]) -> str:
         return ""
     return table(
         "At the same return",
-        (
-            "of reward-only's return at least",
-            "method",
-            "budget",
-            "violation rate",
-            "interval",
-            "of reward-only's",
-        ),
+        ("method", "return at least", "budget", "violation rate", "interval", "return"),
         [
-            [percent(line.share), method_name(line.method, style[line.method]), *_matched_cells(line.row)]
+            [method_name(line.method, style[line.method]), percent(line.share), *_matched_cells(line.row)]
             for line in lines
         ],
-        note="For each method the budget with the fewest violations among those that keep so much of the return. It is "
-        "picked after the test, from a few budgets, so it flatters all methods alike: a comparison, no forecast.",
+        note="Returns as shares of reward-only's. For each method the budget with the fewest violations among those "
+        "that keep so much of the return. It is picked after the test, from a few budgets, so it flatters all methods "
+        "alike: a comparison, no forecast.",
     )
 
 

@@ -112,15 +112,15 @@ def _results(report: ReportInput, pictures: Sequence[Picture]) -> str:
             "<p>There are several kinds of danger, and an episode violates if it meets any of them. A budget is one of "
             "each kind: it counts as kept if that of every kind is, and as not kept if that of some kind is not.</p>"
         )
-    known = bool(report.reference)
+    known, priced = bool(report.reference), any(row.multiplier is not None for row in rows)
     content += table(
         "Every method at every budget",
         (
             "method", "budget", "violation rate", "interval", "budget kept", "mean return", "of reward-only's",
             "return until violation", *(("possible", "share of the way") if known else ()), "threshold",
-            "multiplier", "seeds", "episodes",
+            *(("multiplier",) if priced else ()), "seeds", "episodes",
         ),
-        [_result_cells(row, style[row.method], places, known) for row in rows],
+        [_result_cells(row, style[row.method], places, known, priced) for row in rows],
         note="Intervals: 95% Clopper-Pearson over the evaluation episodes of all seeds, for the mean of just these "
         "policies; how far policies differ is shown by the dots in the figures. Returns: mean over seeds ± standard "
         "error, over the full episode and until its first violation, where a monitor would stop it."
@@ -200,7 +200,7 @@ def _contrast_cells(row: ResultRow, look: Look) -> list[str]:
     ]
 
 
-def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[str]:
+def _result_cells(row: ResultRow, look: Look, places: int, known: bool, priced: bool) -> list[str]:
     both = (row.possible, row.share_of_way)
     shares = ["–" if share is None else signed_percent(share) for share in both]
     return [
@@ -214,7 +214,7 @@ def _result_cells(row: ResultRow, look: Look, places: int, known: bool) -> list[
         _with_error(row.return_until_violation, row.until_violation_error, places),
         *(shares if known else ()),
         number(row.threshold),
-        number(row.multiplier),
+        *((number(row.multiplier),) if priced else ()),
         str(row.seeds),
         f"{row.episodes:,}",
     ]
