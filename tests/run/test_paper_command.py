@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 
 from rci.data.errors import RciError
 from rci.run.cli import app
+from rci.run.cores import available_cores
 from rci.run.engine import Engine
-from rci.run.paper.cells import Places, cells
-from rci.run.paper.command import plan_paper, run_paper
+from rci.run.paper.cells import Places, cells, key_of
+from rci.run.paper.command import plan_paper, run_paper, update_rates
 from rci.run.paper.experiments import EXPERIMENTS
 from rci.run.paper.page import sample_places, write_page
 from rci.run.paper.scales import SCALES
+from rci.run.paper.study import seconds_left
 
 SMOKE = SCALES["smoke"]
 
@@ -26,7 +28,23 @@ def test_the_plan_lists_experiments_and_what_is_left(tmp_path: Path) -> None:
         ("highway", 240, 0),
         ("grid", 72, 0),
     ]
-    assert "| highway | 240 | 0 |" in table
+    assert "| highway | 240 | 0 | " in table
+    # A minute each: 240 policies, and of the grid those that the main comparison does not ask for.
+    cores = len(available_cores())
+    assert lines[0]["hours_left"] == pytest.approx(240 / 60 / cores, abs=0.01)
+    assert f"hours left on {cores} cores, by a guess of a minute for each policy." in table
+
+
+def test_the_plan_counts_hours_by_what_policies_have_taken() -> None:
+    """Of two policies one took 20 s: the other, three times as long, takes a minute. Another learner takes the mean."""
+    scale = SCALES["full"]
+    first, *_ = cells(EXPERIMENTS["highway"], scale)
+    key = key_of(first, scale)
+    rates = update_rates({key: first}, {key: {"seconds": 20.0}, "stranger": {"seconds": 1e9}})
+    longer = first._replace(updates=3 * first.updates)
+    assert seconds_left([longer], rates) == pytest.approx(60.0)
+    assert seconds_left([first._replace(learner="cpq")], rates) == pytest.approx(20.0)
+    assert seconds_left([longer], {}) == 60.0  # the first guess
 
 
 def test_the_plan_counts_rows_that_are_there(tmp_path: Path) -> None:

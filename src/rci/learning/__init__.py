@@ -276,10 +276,11 @@ def parse_options(method: str, options: dict[str, Any]) -> tuple[Any, Any, Sched
     return config, hyper, schedule
 
 
-def settings_of(method: str) -> set[str]:
+@lru_cache(maxsize=32)
+def settings_of(method: str) -> frozenset[str]:
     """The names of a learner's settings."""
     entry = _entry(method)
-    return {name for part in (entry.config, entry.hyper, Schedule) for name in get_type_hints(part)}
+    return frozenset(name for part in (entry.config, entry.hyper, Schedule) for name in get_type_hints(part))
 
 
 def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[str, ...]) -> None:

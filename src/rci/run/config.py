@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -145,7 +145,7 @@ def lay(under: Table, over: Table) -> Table:
     return merge(under, over)
 
 
-def method_settings(section: str) -> dict[str, set[str]]:
+def method_settings(section: str) -> dict[str, Set[str]]:
     """The names of the settings of every learner (`learn`) or redistributor (`redistribute`), by its name."""
     if section == "learn":
         from rci.learning import LEARNERS, settings_of

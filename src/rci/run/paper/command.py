@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import RciError
+from rci.run.cores import available_cores
 from rci.run.engine import Engine
-from rci.run.paper.cells import cells, key_of
+from rci.run.paper.cells import Cell, cells, key_of
 from rci.run.paper.experiments import Scale
 from rci.run.paper.rows import read_study
 from rci.run.paper.scales import scale_called
-from rci.run.paper.study import chosen, run_study
+from rci.run.paper.study import Rates, chosen, run_study, seconds_left
 from rci.run.progress import show_study
 from rci.run.rows import Row
 
@@ -40,29 +42,52 @@ def run_paper(
 
 def plan_paper(
     only: Sequence[str], preset: str, out: Path, rows: Path | None
-) -> tuple[list[dict[str, str | int]], str]:
-    """What each experiment asks for, and how much of it is there: for machines, and as a table."""
+) -> tuple[list[dict[str, str | int | float]], str]:
+    """What each experiment asks for, how much is there and how long the rest takes: for machines, and as a table."""
     from rci.reporting.markdown import table
     from rci.run.paper.answers import QUESTIONS
 
-    scale = scale_called(preset)
-    known = {row["key"] for row in read_study(_file(scale, out, rows))}
-    lines: list[dict[str, str | int]] = []
-    for experiment in chosen(only):
-        keys = {key_of(cell, scale) for cell in cells(experiment, scale)}
+    scale, cores = scale_called(preset), len(available_cores())
+    kept = {row["key"]: row for row in read_study(_file(scale, out, rows))}
+    experiments = chosen(only)
+    wanted = {e.name: {key_of(cell, scale): cell for cell in cells(e, scale)} for e in experiments}
+    rates = update_rates({key: cell for by_key in wanted.values() for key, cell in by_key.items()}, kept)
+    lines: list[dict[str, str | int | float]] = []
+    asked = set[str]()
+    for experiment in experiments:
+        keys = wanted[experiment.name]
+        # A policy that several experiments ask for is trained once, for the first of them.
+        missing = [cell for key, cell in keys.items() if key not in kept and key not in asked]
+        asked |= set(keys)
         lines.append(
             {
                 "experiment": experiment.name,
                 "question": QUESTIONS.get(experiment.name, DRAWN)[1],
                 "policies": len(keys),
-                "done": 0 if experiment.drawn else len(keys & known),
+                "done": 0 if experiment.drawn else len(keys.keys() & kept.keys()),
+                "hours_left": round(seconds_left(missing, rates) / cores / 3600, 2),
             }
         )
-    return lines, table(("experiment", "policies", "done", "question"), [_line(line) for line in lines])
+    text = table(
+        ("experiment", "policies", "done", "hours left", "question"), [_line(line) for line in lines]
+    )
+    hours = sum(float(line["hours_left"]) for line in lines)
+    by = "by what policies so far have taken" if rates else "by a guess of a minute for each policy"
+    return lines, f"{text}\nabout {hours:.1f} hours left on {cores} cores, {by}."
 
 
-def _line(line: dict[str, str | int]) -> list[str]:
-    return [str(line[name]) for name in ("experiment", "policies", "done", "question")]
+def _line(line: dict[str, str | int | float]) -> list[str]:
+    return [str(line[name]) for name in ("experiment", "policies", "done", "hours_left", "question")]
+
+
+def update_rates(asked: Mapping[str, Cell], kept: Mapping[str, Row]) -> Rates:
+    """Seconds of an update of the policies that are there."""
+    rates = defaultdict[tuple[str, str], list[float]](list)
+    for key, row in kept.items():
+        cell, seconds = asked.get(key), row.get("seconds")
+        if cell is not None and seconds:
+            rates[cell.logs.task, cell.learner].append(float(seconds) / cell.updates)
+    return rates
 
 
 def _file(scale: Scale, out: Path, rows: Path | None) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import unknown_name
@@ -103,6 +103,19 @@ def _ranks(
     return ranks
 
 
+Rates = Mapping[tuple[str, str], Sequence[float]]  # seconds of an update, tests included, by task and learner
+
+
+def seconds_left(missing: Iterable[Cell], rates: Rates) -> float:
+    """On one core, from what policies like these have taken per update; those that nobody knows take a first guess."""
+    everything = [rate for known in rates.values() for rate in known]
+    left = 0.0
+    for cell in missing:
+        known = rates.get((cell.logs.task, cell.learner), everything)
+        left += cell.updates * sum(known) / len(known) if known else FIRST_GUESS
+    return left
+
+
 class _Clock:
     """How much is left, from what the policies so far have taken per update."""
 
@@ -115,9 +128,5 @@ class _Clock:
         self.spent[cell.logs.task, cell.learner].append(seconds / cell.updates)
 
     def told(self) -> tuple[int, int, float]:
-        everything = [rate for rates in self.spent.values() for rate in rates]
-        left = 0.0
-        for cell in self.missing:
-            rates = self.spent.get((cell.logs.task, cell.learner), everything)
-            left += cell.updates * sum(rates) / len(rates) if rates else FIRST_GUESS
+        left = seconds_left(self.missing, self.spent)
         return self.total - len(self.missing), self.total, left / self.workers if self.workers else math.inf
