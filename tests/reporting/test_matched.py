@@ -8,7 +8,7 @@ import pytest
 from rci.data.types import StepCosts
 from rci.reporting.matched import matched_rows, matched_table
 from rci.reporting.palette import looks
-from rci.reporting.summary import ResultRow, first_step_share, held_against_idling
+from rci.reporting.summary import ResultRow, first_step_share, held_against_idling, safest_that_earns
 
 
 def row(method: str, asked: str, rate: float, mean_return: float) -> ResultRow:
@@ -50,6 +50,8 @@ def test_returns_are_counted_from_random_actions() -> None:
     assert half.return_kept == 0.5
     assert idle.return_kept == pytest.approx(-1 / 80)
     assert [r.idle for r in (blind, careful, tight, half, idle)] == [False] * 4 + [True]
+    nearly = held_against_idling([ROWS[0], row("rci", "0.1", 0.0, 13.9), row("rci", "0.2", 0.0, 14.1)], 10.0)
+    assert [r.idle for r in nearly] == [False, True, False]  # a twentieth of the way is 14
 
 
 def test_negative_rewards_need_to_know_what_random_actions_earn() -> None:
@@ -70,6 +72,16 @@ def test_the_safest_budget_that_keeps_the_return() -> None:
     assert lines[0.8, "rci"] is None
     assert lines[0.5, "sparse"].asked == "0.05"
     assert lines[0.5, "rci"].asked == "0.1"
+
+
+def test_the_headline_names_thesafest_that_earns() -> None:
+    (sentence,) = safest_that_earns(held_against_idling(ROWS, 10.0))
+    assert sentence == (
+        "With 80% or more of reward-only's return, sparse at a budget of 0.05 violated least: in 1.0% (0.5–2.0%)."
+    )
+    none = held_against_idling([ROWS[0], *ROWS[3:]], 10.0)
+    assert safest_that_earns(none) == ["No budget kept 80% of reward-only's return."]
+    assert safest_that_earns(ROWS) == []
 
 
 def test_the_table_says_where_no_budget_keeps_so_much() -> None:
