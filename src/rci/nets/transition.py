@@ -18,8 +18,7 @@ from rci.nets.dense import Mlp, rows_of
 from rci.nets.mixture import Parts
 
 LOG_DEVIATION_RANGE = (-5.0, 2.0)
-# Deviations. Gaussians are widened by rare events that are not theirs, and over a hundred steps that adds up: with 2
-# instead of 1, twice as many simulated drives of the highway were stopped as real ones.
+# Deviations. Gaussians are widened by rare events that are not theirs, and over a hundred steps that adds up.
 NOISE_LIMIT = 1.0
 FIRST_SPREAD, FIRST_LOG_DEVIATION = 0.3, -0.5
 FIRST_STAY, FIRST_END = 3.0, -4.0  # logits: at first rows stay, and steps end nothing
