@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -142,11 +143,20 @@ class Policy(Fitted):
         from rci.data.thresholds import check_threshold
 
         self._ladder()
-        number = check_threshold(threshold, self.model.config["config"]["costs"] != "linear")
+        number = check_threshold(threshold, self.model.config["config"]["head"] != "linear")
         known = {"budget", "kept", "expected_violation", "violation_bound"}
         rest = {name: value for name, value in self.info.items() if name not in known}
         size = self.model.arrays["hyper.threshold"].shape
         return replace(self, info=rest)._limited(np.full(size, number), {"budget": "none"})
+
+    def at_rung(self, rung: int) -> Policy:
+        """The same networks with one of the thresholds that a training comes with, counted from the strictest."""
+        threshold = self._ladder()["threshold"]
+        if not 0 <= rung < len(threshold):
+            raise RciError(
+                f"this policy has {len(threshold)} thresholds, 0 to {len(threshold) - 1}; got {rung}."
+            )
+        return self.with_threshold(math.inf if threshold[rung] is None else threshold[rung])
 
     def _ladder(self) -> dict[str, Any]:
         if "ladder" not in self.info:

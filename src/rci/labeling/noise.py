@@ -26,6 +26,7 @@ class Reaction:
 
 
 HUMAN = Reaction()
+LATE = 10  # steps: two seconds on the highway
 
 
 def shift_stops(rng: np.random.Generator, stop: Array, lengths: Array) -> Array:
@@ -51,10 +52,16 @@ def react_late(rng: np.random.Generator, stop: Array, lengths: Array, reaction: 
     return np.where(stop >= 0, np.where(missed, -1, late), stop)
 
 
+def come_late(rng: np.random.Generator, stop: Array, lengths: Array) -> Array:
+    """`late`: every stop comes a fixed time after the danger. Too late for the recording: at its last step."""
+    return np.where(stop >= 0, np.minimum(stop + LATE, lengths - 1), stop)
+
+
 NOISES: dict[str, Callable[[np.random.Generator, Array, Array], Array]] = {
     "noisy": shift_stops,
     "adversarial": flip_labels,
     "human": react_late,
+    "late": come_late,
 }
 
 

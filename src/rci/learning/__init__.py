@@ -120,8 +120,10 @@ def learn(
     if entry.settle is not None:
         refuse_percentiles(repr(method), own)
         behaviour = behaviour or fit_behaviour(episodes, labels, seed)
-        by_labels = bool(np.array_equal(transitions.cost, transitions.label_cost))
-        config = entry.settle(config, by_labels, behaviour.model.config["rows"] or 0)
+        shape, rows = (len(transitions), -1), behaviour.model.config["rows"] or 0
+        config = entry.settle(
+            config, transitions.cost.reshape(shape), transitions.label_cost.reshape(shape), rows
+        )
         hyper = hyper._replace(threshold=np.full(len(own), np.inf, np.float32))
     else:
         audits = "audited" in hyper._fields and config.estimate == "audited"
@@ -211,7 +213,7 @@ def learn(
         data,
         transitions.lengths,
         apart,
-        config.costs == "hazard",
+        config.head == "hazard",
         config.rows,
         seed,
         lambda share: progress(TRAINING_SHARE + (1 - TRAINING_SHARE) * share),

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from rci.data.record import Array
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import Dataset
 
@@ -50,5 +51,5 @@ class Method(NamedTuple):
     constrained: bool = True  # whether a budget means anything to it
     imitates: bool = False  # whether it follows the episodes that kept the budget, so that there must be some
     # For those whose threshold has no part in the training, so that one training serves every budget: the configuration
-    # for these logs: whether the step costs are the labels themselves, and of how many rows an observation is made.
-    settle: Callable[[Any, bool, int], Any] | None = None
+    # for these logs, from step costs, labels, and of how many rows an observation is made.
+    settle: Callable[[Any, Array, Array, int], Any] | None = None

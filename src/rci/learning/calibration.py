@@ -8,7 +8,7 @@ models disagree. All begin with first observations of episodes that had no part 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,11 +50,15 @@ def calibrate(
 
     act_at(actor, thresholds [M, K], obs [B, d]) -> what the policy does under each threshold, [B, M, a]. lengths: kept
     transitions of each episode; apart: which episodes had no part in the fit, [N]; hazard: whether costs are chances,
-    so that the usual thresholds fit; rows: of how many an observation is made, 0 = it is no table.
+    so that the usual thresholds fit; rows: of how many an observation is made, 0 = it is no table. With models of no
+    updates nothing is tried, and nothing is promised.
     """
     settings = settings or Settings()
     thresholds = (*(HAZARDS if hazard else _quantiles(actor.critic, data, lengths, apart)), math.inf)
-    moments, channels = moments_of(data, rows), data.label_cost.shape[-1]
+    channels = data.label_cost.shape[-1]
+    if settings.updates == 0:
+        return untried(thresholds, channels)
+    moments = moments_of(data, rows)
     steps = int(lengths.max())
     count = min(MOST, max(FEWEST, STEPS // steps))
     costs, returns = [], []
@@ -82,6 +86,12 @@ def calibrate(
         upper_bound(stops),
         unit * np.mean(returns, axis=0),
     )
+
+
+def untried(thresholds: Sequence[float], channels: int) -> Ladder:
+    """A ladder whose rungs nobody tried: for all that is known, every policy on it may violate always."""
+    certain = np.ones((len(thresholds), channels))
+    return Ladder(np.array(thresholds), certain, certain, np.zeros(len(thresholds)))
 
 
 def upper_bound(stops: Array) -> Array:

@@ -16,9 +16,14 @@ Critics learn in-sample: no action is ever proposed in a target, so none can be 
 The threshold has no part in the training: one training serves every budget. Which threshold keeps which budget is
 tried afterwards, in models of the world; see `rci.learning.calibration`.
 
-Step costs: those of `sparse` are labels, so P is a probability, learned by cross-entropy (`costs = "hazard"`). Others
-may be negative and have no such meaning; their critic is linear, with squared errors, and its threshold is a
-number on its own scale (`costs = "linear"`). Several channels have a hazard and a threshold each.
+Step costs: those of `sparse` are labels, so P is a probability, learned by cross-entropy (`head = "hazard"`). Costs
+between 0 and 1 (`sign = "nonnegative"` of a redistributor) can be read as chances that the step itself did it, and have
+the same head. Others have no such meaning; their critic is linear, with squared errors, and its threshold is a number
+on its own scale (`head = "linear"`). Several channels have a hazard and a threshold each.
+
+Guides, for comparison: the target of the hazard of the labels is drawn towards what redistribution has charged so far
+(`guide = "charged"`, for `rudder` the predicted chance of a stop), or towards what became of the episode
+(`guide = "outcome"`, Monte Carlo). Both say how dangerous it was with the driver who was at the wheel.
 
 Deviates:
 - from IQL and IDQL: return and hazard are outputs of one network; acting uses running averages of the critics' weights,
@@ -36,10 +41,12 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from rci.data.errors import RciError
 from rci.data.options import require_positive
+from rci.data.record import Array
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import Dataset
@@ -65,19 +72,23 @@ FIRST_LOGIT = -2.0  # of a hazard: at first everything is fairly safe, and stops
 class Config:
     """What changes a shape or the program."""
 
-    costs: Literal["auto", "hazard", "linear"] = "auto"  # auto: hazard where the step costs are the labels
+    head: Literal["auto", "hazard", "linear"] = "auto"  # of the costs; auto: hazard for labels and guides
+    guide: Literal["none", "charged", "outcome"] = "none"
     hidden: int = 128
     rows: int = 0  # how many an observation is made of; those of the behaviour model
     row_hidden: int = 64  # of what is seen of a row
     critics: int = 4
     test_candidates: int = 64
     batch_size: int = 256
-    model_updates: int = 6_000  # of each model of the world in which thresholds are tried after the training
+    # Of each model of the world in which thresholds are tried after the training; 0 = none is tried or promised.
+    model_updates: int = 6_000
 
     def __post_init__(self) -> None:
-        require_positive(
-            self, "hidden", "row_hidden", "critics", "test_candidates", "batch_size", "model_updates"
-        )
+        require_positive(self, "hidden", "row_hidden", "critics", "test_candidates", "batch_size")
+        if self.model_updates < 0:
+            raise RciError(f"model_updates must be at least 0, got {self.model_updates}.")
+        if self.guide != "none" and self.head == "linear":
+            raise RciError("a guide draws hazards, so head must be 'hazard' or 'auto' with it.")
 
 
 class Hyper(NamedTuple):
@@ -90,6 +101,7 @@ class Hyper(NamedTuple):
     cost_expectile: float = 0.1  # of the hazard: less is closer to the safest recorded action
     # Of log b(a | s) by dimension of the action, against the return in the unit of rewards.
     likelihood_weight: float = 0.1
+    guide_weight: float = 0.5  # of the guide in the target of the hazard
     learning_rate: float = 1e-3
     target_rate: float = 0.02
     average_rate: float = 0.001  # how much of the critics that act an update replaces
@@ -103,6 +115,9 @@ class Batch(NamedTuple):
     reward: jax.Array  # [B]
     cost: jax.Array  # [B, K]
     label_cost: jax.Array  # [B, K]
+    charged: jax.Array  # [B, K]: step costs of the episode so far, this one included
+    outcome: jax.Array  # [B, K]: the label of the episode
+    left: jax.Array  # [B]: how many transitions of the episode are to come
     next_obs: jax.Array  # [B, d]
     terminated: jax.Array  # [B]
     stopped: jax.Array  # [B]
@@ -162,23 +177,31 @@ def choice_score(value: jax.Array, cost_q: jax.Array, threshold: jax.Array) -> j
     return jnp.where(some, jnp.where(allowed, value, -jnp.inf), -excess)
 
 
-def settle(config: Config, costs_are_labels: bool, rows: int) -> Config:
-    """The configuration for these step costs and observations, "auto" replaced."""
-    kind = config.costs
-    if kind == "auto":
-        kind = "hazard" if costs_are_labels else "linear"
-    if kind == "hazard" and not costs_are_labels:
+def settle(config: Config, costs: Array, labels: Array, rows: int) -> Config:
+    """The configuration for these step costs and observations, "auto" replaced. costs and labels: [transitions, K]."""
+    head = config.head
+    costs_are_labels = bool(np.array_equal(costs, labels))
+    if head == "auto":
+        head = "hazard" if costs_are_labels or config.guide != "none" else "linear"
+    if head == "hazard" and config.guide == "none" and not (costs.min() >= 0.0 and costs.max() <= 1.0 + 1e-6):
         raise RciError(
-            "costs='hazard' is the chance of a stop, so the step costs must be the labels themselves (method sparse); "
-            "leave it 'auto', or set 'linear'."
+            "head='hazard' reads step costs as chances, so they must lie between 0 and 1, as those of 'sparse' do, or "
+            "of a redistributor with sign='nonnegative'; these lie between "
+            f"{costs.min():.3g} and {costs.max():.3g}. Leave head 'auto', or set 'linear'."
         )
-    return replace(config, costs=kind, rows=rows)
+    return replace(config, head=head, rows=rows)
+
+
+def guided(target: jax.Array, guide: jax.Array, weight: Number, stopped: jax.Array) -> jax.Array:
+    """(1 - weight) * target + weight * guide; where the episode was stopped, there is nothing to guess. [B, K], [B]."""
+    weight = weight * (1.0 - stopped[:, None])
+    return target + weight * (guide - target)
 
 
 def make(config: Config) -> Learner:
     """The learner with this configuration."""
     optimise = optax.scale_by_adam()
-    hazard = config.costs != "linear"
+    hazard = config.head != "linear"
 
     def told(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Outputs of a network as return [...] and costs [..., K]."""
@@ -195,6 +218,9 @@ def make(config: Config) -> Learner:
             reward=data.reward[index],
             cost=data.cost[index],
             label_cost=data.label_cost[index],
+            charged=data.cost_to_go[index - data.step[index]] - data.cost_to_go[index] + data.cost[index],
+            outcome=data.label_cost[index + data.left[index]],
+            left=data.left[index],
             next_obs=data.obs[row + 1],
             terminated=data.terminated[index],
             stopped=data.stopped[index],
@@ -225,7 +251,14 @@ def make(config: Config) -> Learner:
         reward = bellman_target(batch.reward, hyper.discount, on, next_value)
         if hazard:
             ahead = hyper.cost_discount * on[:, None] * next_cost
-            return reward, hazard_target(batch.label_cost, batch.stopped, ahead)
+            own = batch.cost if config.guide == "none" else batch.label_cost
+            target = hazard_target(own, batch.stopped, ahead)
+            if config.guide == "none":
+                return reward, target
+            guide = jnp.clip(batch.charged, 0.0, 1.0)
+            if config.guide == "outcome":
+                guide = batch.outcome * hyper.cost_discount ** batch.left[:, None]
+            return reward, guided(target, guide, hyper.guide_weight, batch.stopped)
         on = on * (1.0 - batch.stopped)
         return reward, bellman_target(batch.cost, hyper.cost_discount, on, next_cost)
 

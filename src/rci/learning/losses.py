@@ -95,12 +95,13 @@ def joint_squared_error(critics: Sequence[jax.Array], target: jax.Array) -> jax.
     return reduce(jnp.add, [squared_error(q, target) for q in critics])
 
 
-def hazard_target(label: jax.Array, stopped: jax.Array, ahead: jax.Array) -> jax.Array:
-    """The label where the episode was stopped, otherwise what lies ahead. label and ahead [B, K], stopped [B].
+def hazard_target(cost: jax.Array, stopped: jax.Array, ahead: jax.Array) -> jax.Array:
+    """The cost where the episode was stopped, elsewhere the chance that this step did it or what lies ahead does.
 
-    A stop for one kind of danger ends the others: nothing can happen any more.
+    cost and ahead [B, K], chances; stopped [B]. Labels are 0 before a stop, which leaves what lies ahead. A stop for
+    one kind of danger ends the others: nothing can happen any more.
     """
-    return jnp.where(stopped[:, None] > 0, label, ahead)
+    return jnp.where(stopped[:, None] > 0, cost, cost + (1.0 - cost) * ahead)
 
 
 def joint_cross_entropy(critics: Sequence[jax.Array], target: jax.Array) -> jax.Array:

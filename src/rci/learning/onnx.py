@@ -142,7 +142,7 @@ def feasible(graph: Graph, obs: str, model: Model) -> str:
     threshold = model.weights["hyper.threshold"]
     ends = (graph.constant([end], np.int64) for end in (1, 1 + len(threshold)))
     cost = graph.add("Slice", _extreme(graph, "Max", answers), *ends, last)
-    if model.config["costs"] != "linear":
+    if model.config["head"] != "linear":
         cost = graph.add("Sigmoid", cost)
     over = graph.add("Sub", cost, graph.constant(threshold))
     excess = graph.add("ReduceMax", over, axes=[2], keepdims=0)

@@ -47,13 +47,6 @@ def outcome_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
     return panel_bars(outcomes, (RETURN, VIOLATIONS), style)
 
 
-def channel_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
-    """Normalised return, violation rate, and how often each kind of danger was the first violation."""
-    names = list(dict.fromkeys(name for outcome in outcomes for name, _ in outcome.channels))
-    panels = [_channel_panel(name) for name in names]
-    return panel_bars(outcomes, (RETURN, VIOLATIONS._replace(title="Violations of any kind"), *panels), style)
-
-
 def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Looks) -> Figure:
     """One line per outcome under the heading of its setting, the same lines in every panel that has a number."""
     panels = [panel for panel in panels if any(panel.value(one) is not None for one in outcomes)]

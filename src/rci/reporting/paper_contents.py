@@ -27,7 +27,6 @@ class Setting(NamedTuple):
     learner: str
     labelled: int  # episodes with a label
     updates: int
-    logs_seed: int = 0  # of the recording; numbers of different ones are never compared
 
 
 class Estimate(NamedTuple):
@@ -121,13 +120,13 @@ class Frontier(NamedTuple):
     curve: tuple[tuple[float, float], ...]  # mean over seeds of return and violation rate, from the safest on
 
 
-class Bar(NamedTuple):
-    """Something that was promised: whether the rows keep it, and the numbers that say so."""
+class Claim(NamedTuple):
+    """Something that was claimed, what was measured of it, and the verdict."""
 
     name: str
-    promise: str
-    verdict: str  # met, missed, not yet measured
-    evidence: str
+    claimed: str
+    verdict: str  # holds, does not hold, not yet measured
+    measured: str
 
 
 @dataclass(frozen=True)
@@ -149,10 +148,10 @@ class Experiment:
 
 @dataclass(frozen=True)
 class PaperSummary:
-    """All experiments, what was promised of them, and what they took."""
+    """All experiments, what became of each claim, and what they took."""
 
     experiments: tuple[Experiment, ...]
-    bars: tuple[Bar, ...]
+    claims: tuple[Claim, ...]
     rows: int
     seconds: float  # of all policies, one after the other
     versions: tuple[str, ...]
@@ -189,9 +188,17 @@ def matched_ratio(ours: Frontier, theirs: Frontier, share: float) -> float | Non
 
 # The order in which values are shown; others come behind, by name.
 ORDERS = {
-    "task": ("highway", "highway-disc", "fetch-reach", "point", "highway-two"),
+    "task": (
+        "highway",
+        "highway-open",
+        "highway-disc",
+        "highway-15hz",
+        "fetch-reach",
+        "fetch-reach-fine",
+        "point",
+    ),
     "dataset": ("ppo", "random", "mixed"),
-    "noise": ("clean", "noisy", "adversarial", "human"),
+    "noise": ("clean", "noisy", "adversarial", "human", "late"),
 }
 
 
@@ -201,7 +208,7 @@ def shown_order(setting: Setting) -> tuple[object, ...]:
     for name, order in ORDERS.items():
         value = getattr(setting, name)
         named.append((order.index(value) if value in order else len(order), value))
-    return (*named, setting.learner, setting.labelled, setting.updates, setting.logs_seed)
+    return (*named, setting.learner, setting.labelled, setting.updates)
 
 
 def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) -> dict[Setting, str]:
@@ -215,7 +222,7 @@ def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) ->
     differ = [
         name
         for name in Setting._fields
-        if name not in (*leave_out, "logs_seed") and len({getattr(setting, name) for setting in settings}) > 1
+        if name not in leave_out and len({getattr(setting, name) for setting in settings}) > 1
     ]
     return {
         setting: ", ".join(told.get(name, str)(getattr(setting, name)) for name in differ)

@@ -1,4 +1,4 @@
-"""Maps of the paper's experiments: who wins for how many labels and updates, and redistributors by learners."""
+"""A map of where redistribution pays: by labels, their quality, horizon and length of training."""
 
 from __future__ import annotations
 
@@ -12,47 +12,34 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from rci.data.record import Array
-from rci.reporting.palette import HEAT, INK, SIGNED, sheet
-from rci.reporting.paper_bar_figures import percent_tick
-from rci.reporting.paper_contents import MATCHED_SHARE, Frontier, Outcome, Setting, matched_ratio
-from rci.reporting.summary import number, percent
+from rci.reporting.palette import INK, SIGNED, sheet
+from rci.reporting.paper_contents import MATCHED_SHARE, Frontier, Setting, matched_ratio, setting_names
+from rci.reporting.summary import number
 
-METHOD, REWARD_ONLY = "rci", "reward-only"
-RIVALS = ("sparse", "hazard", "traces", "uniform")  # first; others behind, by name
+REWARD_ONLY, SPARSE = "reward-only", "sparse"
 FURTHEST = 3.0  # doublings at which colours end
 UNKNOWN = "#eceef1"
 
 
 def when_it_pays(frontiers: Sequence[Frontier]) -> Figure:
-    """Violation rate of rci at the matched return divided by that of another method, by labels and updates."""
-    tasks, rivals = pays_panels(frontiers)
+    """Violation rate at the matched return divided by that of sparse: a panel for each method, a line for each kind of
+    logs, a column for each length of training."""
+    kinds, methods, updates = pays_panels(frontiers)
     found = {(one.setting, one.method): one for one in frontiers}
-    labelled = {
-        task: sorted({f.setting.labelled for f in frontiers if f.setting.task == task}) for task in tasks
-    }
-    updates = {
-        task: sorted({f.setting.updates for f in frontiers if f.setting.task == task}) for task in tasks
-    }
-    rows, columns = max(map(len, labelled.values())), max(map(len, updates.values()))
-    figure = sheet(
-        len(tasks) * (0.75 + 0.36 * rows) + 0.2, width=len(rivals) * max(0.62 * columns + 0.3, 2.0) + 1.3
-    )
-    panels = figure.subplots(len(tasks), len(rivals), squeeze=False)
+    names = setting_names([kind._replace(updates=0) for kind in kinds])
+    figure = sheet(0.9 + 0.36 * len(kinds), width=len(methods) * max(0.62 * len(updates) + 0.3, 2.2) + 2.4)
+    panels = figure.subplots(1, len(methods), squeeze=False, sharey=True)[0]
     shades = Normalize(-FURTHEST, FURTHEST, clip=True)
-    for line, task in zip(panels, tasks):
-        base = [f.setting for f in frontiers if f.setting.task == task]
-        for axes, rival in zip(line, rivals):
-            ratios = [
-                [_ratio(found, base, rival, count, steps) for steps in updates[task]]
-                for count in labelled[task]
-            ]
-            values = np.array([[_doublings(ratio) for ratio in row] for row in ratios])
-            texts = [[_times(ratio) for ratio in row] for row in ratios]
-            image = _heatmap(axes, values, texts, SIGNED, shades)
-            axes.set_xticks(range(len(updates[task])), [_thousands(n) for n in updates[task]])
-            axes.set_yticks(range(len(labelled[task])), [f"{n:,}" for n in labelled[task]])
-            axes.set(title=f"{task}: {METHOD} / {rival}", xlabel="updates")
-        line[0].set_ylabel("labelled episodes")
+    for axes, method in zip(panels, methods):
+        ratios = [
+            [_ratio(found, kind._replace(updates=steps), method) for steps in updates] for kind in kinds
+        ]
+        values = np.array([[_doublings(ratio) for ratio in row] for row in ratios])
+        texts = [[_times(ratio) for ratio in row] for row in ratios]
+        image = _heatmap(axes, values, texts, SIGNED, shades)
+        axes.set_xticks(range(len(updates)), [_thousands(n) for n in updates])
+        axes.set_yticks(range(len(kinds)), [names[kind._replace(updates=0)] or kind.task for kind in kinds])
+        axes.set(title=f"{method} / {SPARSE}", xlabel="updates")
     bar = figure.colorbar(image, ax=panels, shrink=0.8, aspect=25, pad=0.02)
     ticks = [-3, -2, -1, 0, 1, 2, 3]
     bar.set_ticks(ticks, labels=["1/8", "1/4", "1/2", "1", "2", "4", "8"])
@@ -61,51 +48,16 @@ def when_it_pays(frontiers: Sequence[Frontier]) -> Figure:
     return figure
 
 
-def pays_panels(frontiers: Sequence[Frontier]) -> tuple[list[str], list[str]]:
-    """The tasks, and the methods that rci is held against."""
-    tasks = list(dict.fromkeys(one.setting.task for one in frontiers))
-    others = {one.method for one in frontiers} - {METHOD, REWARD_ONLY}
-    return tasks, [name for name in RIVALS if name in others] + sorted(others - set(RIVALS))
+def pays_panels(frontiers: Sequence[Frontier]) -> tuple[list[Setting], list[str], list[int]]:
+    """The kinds of logs (with no number of updates), the methods that sparse is held against, and the lengths."""
+    kinds = list(dict.fromkeys(one.setting._replace(updates=0) for one in frontiers))
+    methods = list(dict.fromkeys(one.method for one in frontiers if one.method not in (SPARSE, REWARD_ONLY)))
+    return kinds, methods, sorted({one.setting.updates for one in frontiers})
 
 
-def grid(outcomes: Sequence[Outcome]) -> Figure:
-    """Violation rate, as colour, and return of every redistributor with every learner; a panel for each task."""
-    outcomes = [one for one in outcomes if one.method != REWARD_ONLY]
-    tasks = list(dict.fromkeys(one.setting.task for one in outcomes))
-    learners = list(dict.fromkeys(one.setting.learner for one in outcomes))
-    methods = list(dict.fromkeys(one.method for one in outcomes))
-    found = {(one.setting.task, one.method, one.setting.learner): one for one in outcomes}
-    figure = sheet(0.5 + len(tasks) * (0.4 + 0.4 * len(methods)), width=max(0.9 * len(learners) + 1.9, 4.2))
-    panels = figure.subplots(len(tasks), 1, sharex=True, squeeze=False)[:, 0]
-    shades = Normalize(0.0, max(max(one.violation.mean for one in outcomes), 0.01))
-    for axes, task in zip(panels, tasks):
-        cells = [[found.get((task, method, learner)) for learner in learners] for method in methods]
-        values = np.array([[math.nan if one is None else one.violation.mean for one in row] for row in cells])
-        texts = [["–" if one is None else _cell(one) for one in row] for row in cells]
-        image = _heatmap(axes, values, texts, HEAT, shades)
-        axes.set_yticks(range(len(methods)), methods)
-        axes.set_title(task)
-    panels[-1].set_xticks(range(len(learners)), [name.replace("-", "-\n", 1) for name in learners])
-    bar = figure.colorbar(image, ax=panels, shrink=0.9, aspect=20 * len(tasks), pad=0.02, format=percent_tick)
-    bar.outline.set_visible(False)
-    bar.set_label("violation rate")
-    return figure
-
-
-def _cell(outcome: Outcome) -> str:
-    return f"{percent(outcome.violation.mean)}\n{number(outcome.mean_return.mean)}"
-
-
-def _ratio(
-    found: dict[tuple[Setting, str], Frontier],
-    base: Sequence[Setting],
-    rival: str,
-    labelled: int,
-    updates: int,
-) -> float | None:
+def _ratio(found: dict[tuple[Setting, str], Frontier], setting: Setting, method: str) -> float | None:
     """The ratio in one cell; None where one of the two is missing."""
-    setting = base[0]._replace(labelled=labelled, updates=updates)
-    ours, theirs = found.get((setting, METHOD)), found.get((setting, rival))
+    ours, theirs = found.get((setting, method)), found.get((setting, SPARSE))
     return None if ours is None or theirs is None else matched_ratio(ours, theirs, MATCHED_SHARE)
 
 

@@ -13,7 +13,7 @@ from rci.reporting.markup import document, method_name, strips, table
 from rci.reporting.palette import Look
 from rci.reporting.paper_contents import Experiment, PaperSummary
 from rci.reporting.paper_figures import paper_looks, paper_pictures
-from rci.reporting.paper_tables import PaperTable, bar_table, paper_tables
+from rci.reporting.paper_tables import PaperTable, claim_table, paper_tables
 
 TITLE = "Redistribution-based cost inference, measured"
 COMMAND = "rci paper --preset full"
@@ -22,7 +22,7 @@ ASKED = (
     "makes a cost for every step, and one learner trains policies on it, offline. How often do these policies violate "
     "the true rule, and what do they earn?"
 )
-VERDICT_CLASSES = {"met": "yes", "missed": "no"}
+VERDICT_CLASSES = {"holds": "yes", "does not hold": "no"}
 OTHER_SECTION = "pictures"  # for pictures that name no experiment
 
 
@@ -53,7 +53,7 @@ def write_paper(
     files: dict[str, bytes] = {}
     for picture in pictures:
         files |= {f"figures/{name}": content for name, content in picture.files().items()}
-    for one in (bar_table(summary), *(entry for group in tables.values() for entry in group)):
+    for one in (claim_table(summary), *(entry for group in tables.values() for entry in group)):
         files |= {
             f"tables/{one.name}.md": one.markdown().encode(),
             f"tables/{one.name}.csv": one.csv().encode(),
@@ -75,7 +75,7 @@ def page(
     style = paper_looks(summary)
     known = {experiment.name for experiment in summary.experiments}
     strangers = [picture for picture in pictures if picture.section not in known]
-    sections = [("bars", "What was promised", _bars(summary))]
+    sections = [("claims", "Claimed and measured", _claims(summary))]
     for experiment in summary.experiments:
         own = [picture for picture in pictures if picture.section == experiment.name]
         content = _experiment(experiment, own, tables.get(experiment.name, []), style)
@@ -95,29 +95,35 @@ def page(
 
 
 def headline(summary: PaperSummary) -> list[str]:
-    """What was asked, and how many of the promises were kept."""
-    verdicts = [bar.verdict for bar in summary.bars]
+    """What was asked, and how many of the claims hold."""
+    verdicts = [claim.verdict for claim in summary.claims]
     counts = [
-        f"{verdicts.count(word)} {word}" for word in ("met", "missed", "not yet measured") if word in verdicts
+        f"{verdicts.count(word)} {words}"
+        for word, words in (
+            ("holds", "hold"),
+            ("does not hold", "do not hold"),
+            ("not yet measured", "not yet measured"),
+        )
+        if word in verdicts
     ]
     run = sum(experiment.rows > 0 for experiment in summary.experiments)
     return [
         ASKED,
-        f"Of {len(verdicts)} promises: {', '.join(counts)}.",
+        f"Of {len(verdicts)} claims: {', '.join(counts)}.",
         f"Experiments with rows: {run} of {len(summary.experiments)}.",
     ]
 
 
-def _bars(summary: PaperSummary) -> str:
-    """The promises in a table, with the verdict in its colour and the numbers below each other."""
+def _claims(summary: PaperSummary) -> str:
+    """The claims in a table, with the verdict in its colour and the numbers below each other."""
     cells = []
-    for bar in summary.bars:
-        mark = VERDICT_CLASSES.get(bar.verdict)
-        verdict = f'<span class="{mark}">{bar.verdict}</span>' if mark else escape(bar.verdict)
-        numbers = "<br>".join(escape(part) for part in bar.evidence.split("; "))
-        cells.append((escape(bar.name), verdict, escape(bar.promise), numbers))
-    headers = ("bar", "verdict", "promise", "numbers")
-    return table("Promises and what came of them", headers, cells, kind="prose")
+    for claim in summary.claims:
+        mark = VERDICT_CLASSES.get(claim.verdict)
+        verdict = f'<span class="{mark}">{claim.verdict}</span>' if mark else escape(claim.verdict)
+        numbers = "<br>".join(escape(part) for part in claim.measured.split("; "))
+        cells.append((escape(claim.name), escape(claim.claimed), verdict, numbers))
+    headers = ("where", "claimed", "verdict", "measured")
+    return table("What was claimed, and what was measured", headers, cells, kind="prose")
 
 
 def _experiment(

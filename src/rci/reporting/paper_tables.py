@@ -8,12 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from rci.data.errors import printable
 from rci.reporting.markdown import table
 from rci.reporting.paper_contents import (
-    FIRST_VIOLATIONS,
     Estimate,
     Experiment,
     Frontier,
@@ -22,37 +19,18 @@ from rci.reporting.paper_contents import (
     PaperSummary,
     Ratio,
     Setting,
-    budget_share,
     setting_names,
 )
 from rci.reporting.summary import column_places, fixed, number, percent
 
 MISSING = "–"
-OUTCOMES, CONTRASTS, FRONTIERS, BUDGETS, CHANNELS = (
-    "outcomes",
-    "contrasts",
-    "frontiers",
-    "budgets",
-    "channels",
-)
+OUTCOMES, CONTRASTS, FRONTIERS = "outcomes", "contrasts", "frontiers"
 USUAL = (OUTCOMES, CONTRASTS, FRONTIERS)
-# Which tables an experiment has where the usual ones would say too much or the wrong thing. The frontiers of the main
-# experiments are compared in one of their own.
-KINDS: dict[str, tuple[str, ...]] = {
-    "highway": (OUTCOMES, CONTRASTS),
-    "highway-disc": (OUTCOMES, CONTRASTS),
-    "fetch-reach": (OUTCOMES, CONTRASTS),
-    "frontier": (FRONTIERS,),
-    "calibration": (BUDGETS,),
-    "label-efficiency": (FRONTIERS,),
-    "when-it-pays": (),  # its map is of the rates in the table of label efficiency
-    "grid": (OUTCOMES,),
-    "highway-two": (OUTCOMES, CHANNELS, CONTRASTS),
-}
-SEEDS_NOTE = (
-    "All seeds share one recording and one behaviour model, so errors and tests over seeds speak of step costs and "
-    "training alone."
+# Where a learner has a threshold for every wish, no one policy is selected: methods are compared at the same return.
+KINDS: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("best-learner", "best-learner-arm", "when-it-pays", "imperfect-labels", "horizon"), (FRONTIERS,)
 )
+SEEDS_NOTE = "Every seed has a recording, a behaviour model, step costs and trainings of its own."
 OUTCOME_NOTE = (
     "The selected policy of each seed: the lowest violation rate on selection episodes, then tested on fresh ones. "
     "± standard error over seeds. Interval: 95% Clopper-Pearson over the episodes of all seeds. From logs: the policy "
@@ -79,8 +57,6 @@ FRONTIER_NOTE = (
 FIGURES = re.compile(
     r"[-+\d.,±%()\[\]/;: toe]*"
 )  # numbers and what stands between them, no name of a function
-CHANNEL_NOTE = f"± standard error over seeds. {FIRST_VIOLATIONS} {SEEDS_NOTE}"
-BUDGET_NOTE = f"± standard error over seeds. Gap: realised minus asked, in points. {SEEDS_NOTE}"
 
 
 def spreadsheet_text(cell: str) -> str:
@@ -128,17 +104,15 @@ def experiment_tables(experiment: Experiment) -> list[PaperTable]:
         OUTCOMES: outcome_table,
         CONTRASTS: contrast_table,
         FRONTIERS: frontier_table,
-        BUDGETS: budget_table,
-        CHANNELS: channel_table,
     }
     kinds = KINDS.get(experiment.name, USUAL)
     return [found for kind in kinds if (found := made[kind](experiment)).cells]
 
 
-def bar_table(summary: PaperSummary) -> PaperTable:
-    """What was promised, and whether it came true."""
-    cells = tuple((bar.name, bar.promise, bar.verdict, bar.evidence) for bar in summary.bars)
-    return PaperTable("bars", "What was promised", ("bar", "promise", "verdict", "numbers"), cells)
+def claim_table(summary: PaperSummary) -> PaperTable:
+    """What was claimed, and what came of it."""
+    cells = tuple((claim.name, claim.claimed, claim.verdict, claim.measured) for claim in summary.claims)
+    return PaperTable("claims", "Claimed and measured", ("where", "claimed", "verdict", "measured"), cells)
 
 
 def outcome_table(experiment: Experiment) -> PaperTable:
@@ -216,39 +190,6 @@ def frontier_table(experiment: Experiment) -> PaperTable:
     )  # fmt: skip
     title = f"{experiment.title}: violation rates at the same return"
     return PaperTable(f"{experiment.name}-matched", title, headers, cells, FRONTIER_NOTE)
-
-
-def budget_table(experiment: Experiment) -> PaperTable:
-    """One line per setting, method and budget: asked and realised."""
-    where, columns = _where([one.setting for one in experiment.frontiers])
-    cells = []
-    for one in experiment.frontiers:
-        shares = {p.budget: share for p in one.policies if (share := budget_share(p.budget)) is not None}
-        for budget, share in sorted(shares.items(), key=lambda item: item[1]):
-            own = [p for p in one.policies if p.budget == budget]
-            rates, gain = [p.violation_rate for p in own], float(np.mean([p.mean_return for p in own]))
-            error = float(np.std(rates, ddof=1) / np.sqrt(len(rates))) if len(rates) > 1 else None
-            realised = share_with_error(Estimate(float(np.mean(rates)), error, None, tuple(rates)))
-            gap = fixed(100 * (float(np.mean(rates)) - share), 1)
-            seeds = len({p.seed for p in own})
-            cells.append(
-                (*columns[one.setting], one.method, percent(share), str(seeds), realised, gap, number(gain))
-            )
-    headers = (*where, "method", "asked", "seeds", "realised", "gap", "return")
-    title = f"{experiment.title}: asked and realised"
-    return PaperTable(experiment.name, title, headers, tuple(cells), BUDGET_NOTE)
-
-
-def channel_table(experiment: Experiment) -> PaperTable:
-    """One line per method and kind of danger: how often it was the first violation of an episode."""
-    cells = tuple(
-        (one.method, name, str(len(rate.values)), share_with_error(rate))
-        for one in experiment.outcomes
-        for name, rate in one.channels
-    )
-    headers = ("method", "kind of danger", "seeds", "first violation of an episode")
-    title = f"{experiment.title}: first violations by kind of danger"
-    return PaperTable(f"{experiment.name}-channels", title, headers, cells, CHANNEL_NOTE)
 
 
 def share_with_error(value: Estimate) -> str:

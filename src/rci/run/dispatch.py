@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rci.data.errors import RciError
-from rci.run.engine import Engine, Report, Task, run_tasks
+from rci.run.engine import Accept, Engine, Report, Task, accept_none, run_tasks
 from rci.run.jobs import Job
 
 LATE = 60.0  # seconds after which a network file system shows what another machine wrote, at the latest
@@ -28,7 +28,13 @@ class SharedJob(Job):
             )
 
 
-def run_jobs(jobs: Sequence[Job], engine: Engine, report: Report, logs: Path | None = None) -> None:
+def run_jobs(
+    jobs: Sequence[Job],
+    engine: Engine,
+    report: Report,
+    logs: Path | None = None,
+    accept: Accept = accept_none,
+) -> None:
     """Run every job whose output is not current, each after the jobs it needs; see `run_tasks`."""
     tasks: Sequence[Task] = jobs
     if engine.store is not None:
@@ -40,7 +46,7 @@ def run_jobs(jobs: Sequence[Job], engine: Engine, report: Report, logs: Path | N
         tasks = [StoredJob(job, store) for job in jobs]
     elif engine.kind == "ray":
         tasks = [_shared(job) for job in jobs]
-    run_tasks(tasks, engine, report, logs)
+    run_tasks(tasks, engine, report, logs, accept)
 
 
 def appears(path: Path, patience: float = LATE) -> bool:

@@ -51,6 +51,14 @@ class Task(Protocol):
 
 # report(task, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
 Report = Callable[[Task, float, float | None], None]
+Accept = Callable[
+    [Task, str], bool
+]  # a task that failed, and why -> whether the run may end well all the same
+
+
+def accept_none(task: Task, why: str) -> bool:
+    """Accept no failure."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -119,11 +127,18 @@ class Pool(Protocol):
         """End all workers at once; unfinished work leaves only temporary files, removed by the next writer."""
 
 
-def run_tasks(tasks: Sequence[Task], engine: Engine, report: Report, logs: Path | None = None) -> None:
+def run_tasks(
+    tasks: Sequence[Task],
+    engine: Engine,
+    report: Report,
+    logs: Path | None = None,
+    accept: Accept = accept_none,
+) -> None:
     """Do every task that is not done, each after those it needs, in the order given as far as possible.
 
     A task that fails does not stop the others, but for those that need it; at the end all failures are told. What is
-    finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks.
+    finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks. accept: asked
+    of each failure; what it accepts is no failure of the run, and what needs it is left undone.
     """
     schedule = _Schedule(tasks)
     failures = dict[str, str]()
@@ -147,7 +162,11 @@ def run_tasks(tasks: Sequence[Task], engine: Engine, report: Report, logs: Path 
                 if news.lost and lost[name] < ATTEMPTS:
                     schedule.again(news.task)
                 elif news.error:
-                    failures[name] = keep_failure(name, news.error, news.log, logs)
+                    said = keep_failure(name, news.error, news.log, logs)
+                    if accept(news.task, news.error):
+                        schedule.drop(name)
+                    else:
+                        failures[name] = said
                 elif news.share < 1.0:
                     report(news.task, news.share, news.seconds)
                 elif why := landing(news.task):
@@ -208,9 +227,21 @@ class _Schedule:
     def again(self, task: Task) -> None:
         heapq.heappush(self.ready, self.place[task.name])
 
+    def drop(self, name: str) -> None:
+        """Neither this task nor what needs it will be done."""
+        given_up = [name]
+        while given_up:
+            name = given_up.pop()
+            if name in self.missing:
+                del self.missing[name]
+                self.left -= 1
+                given_up += self.needed_by[name]
+
     def done(self, task: Task) -> None:
         self.left -= 1
         for name in self.needed_by[task.name]:
+            if name not in self.missing:  # dropped
+                continue
             self.missing[name].discard(task.name)
             if not self.missing[name]:
                 heapq.heappush(self.ready, self.place[name])

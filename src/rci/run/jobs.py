@@ -232,8 +232,10 @@ def _learn(job: Job, progress: Progress) -> Record:
 
 
 def _limit(job: Job, progress: Progress) -> Record:
-    """A trained policy for another budget."""
+    """A trained policy for another budget, or at one of the thresholds of its ladder."""
     policy: Policy = _read(job, "policy")
+    if "rung" in job.settings:
+        return policy.at_rung(job.settings["rung"])
     return policy.with_budget(job.settings["budget"])
 
 

@@ -15,7 +15,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.store import write_file
 from rci.run.config import RunConfig
 from rci.run.dispatch import run_jobs
-from rci.run.engine import Engine, Report, Task
+from rci.run.engine import Accept, Engine, Report, Task, accept_none
 from rci.run.jobs import Job
 
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
@@ -255,11 +255,16 @@ def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, com
 
 
 def run_timed(
-    jobs: Sequence[Job], out: Path, engine: Engine, report: Report, timings: dict[str, float]
+    jobs: Sequence[Job],
+    out: Path,
+    engine: Engine,
+    report: Report,
+    timings: dict[str, float],
+    accept: Accept = accept_none,
 ) -> None:
     """Run jobs, and keep in timings.json how long each took when it was last run; `timings` is known already.
 
-    What was said of jobs that failed is kept in the folder `failed`.
+    What was said of jobs that failed is kept in the folder `failed`. accept: see `run_tasks`.
     """
 
     def note(job: Task, share: float, seconds: float | None) -> None:
@@ -268,7 +273,7 @@ def run_timed(
             write_json(out / "timings.json", timings)
         report(job, share, seconds)
 
-    run_jobs(jobs, engine, note, out / "failed")
+    run_jobs(jobs, engine, note, out / "failed", accept)
 
 
 def prepare_folder(out: Path) -> None:

@@ -109,7 +109,7 @@ def feasible(model: SavedModel, weights: Weights) -> tuple[Any, Act]:
     threshold = weights["hyper.threshold"]
     actions = len(weights["behaviour.scaling.action_centre"])
     weight = weights["hyper.likelihood_weight"] / np.float32(actions)
-    hazard = model.config["config"]["costs"] != "linear"
+    hazard = model.config["config"]["head"] != "linear"
 
     def act(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
         def choose(obs: Array) -> Array:

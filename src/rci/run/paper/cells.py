@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.run.jobs import Job, code_digest
-from rci.run.paper.experiments import LEARNER, METHODS, Experiment, Logs, Scale
+from rci.run.paper.experiments import METHODS, OURS, REWARD_ONLY, Experiment, Logs, Scale
 
-VERSION = 2  # of the study; to be raised when something outside of the list changes what its policies are
-STRIDE = 1000  # seeds of a comparison per seed of logs, so that two studies never share one
+VERSION = 3  # of the study; to be raised when something outside of the list changes what its policies are
 DRAWN_EPISODES = 20  # of each policy that is drawn
-POLICIES = 10  # of each configuration, at most, for the same reason
+POLICIES = 10  # of each configuration, at most, so that two seeds never share one
 
 
 class Cell(NamedTuple):
@@ -25,22 +24,25 @@ class Cell(NamedTuple):
     logs: Logs
     method: str
     learner: str
-    budget: str
-    seed: int
+    budget: str  # of `feasible`: a rung of its ladder of thresholds, T0 to T8, or inf
+    seed: int  # of the recording, and of all that follows
     policy: int  # which of those that were trained alike, for one to be selected
     updates: int
-    logs_seed: int = 0
+    tests: int  # episodes
+
+    @property
+    def training(self) -> Cell:
+        """The policy that is trained, where several share one training."""
+        if self.learner != OURS:
+            return self
+        # Without a budget, labels as they are make the same policy whatever it is called.
+        return self._replace(
+            budget="inf", method="sparse" if self.method == REWARD_ONLY else self.method, tests=0
+        )
 
     @property
     def name(self) -> str:
-        return (
-            f"{told(self.method)}-{self.learner}-{self.budget}-seed{self.seed}-{self.policy}-{self.updates}"
-        )
-
-
-def told(method: str) -> str:
-    """The name of a method as part of a file's."""
-    return method.replace(", ", "-").replace(" ", "-")
+        return f"{self.method}-{self.learner}-{self.budget}-{self.policy}-{self.updates}-{self.tests}"
 
 
 def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
@@ -51,15 +53,15 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
     alike = {
         logs._replace(share=logs.episodes(scale)): logs for logs in experiment.logs
     }  # few episodes are few
+    updates, tests = scale.updates[experiment.learner], scale.test_episodes[experiment.seeds]
     return [
-        Cell(logs, method, learner, budget, seed, policy, round(length * scale.updates), experiment.seed)
+        Cell(logs, method, experiment.learner, budget, seed, policy, round(length * updates), tests)
         for seed in range(1 if experiment.drawn else scale.seeds[experiment.seeds])
         for logs in alike.values()
-        for learner in experiment.learners
         for method in experiment.methods
-        for budget in (("inf",) if method == "reward-only" else scale.chosen_budgets(experiment))
-        for policy in range(scale.policies if experiment.policies else 1)
         for length in experiment.lengths
+        for budget in (("inf",) if method == REWARD_ONLY else scale.chosen_budgets(experiment))
+        for policy in range(scale.policies if experiment.policies else 1)
     ]
 
 
@@ -67,16 +69,16 @@ def settings_of(cell: Cell, scale: Scale) -> dict[str, Any]:
     """Everything that the list of experiments says about a policy; not the defaults of learners and redistributors."""
     return {
         "version": VERSION,
-        "logs": {**cell.logs._asdict(), "share": cell.logs.episodes(scale), "seed": cell.logs_seed},
+        "logs": {**cell.logs._asdict(), "share": cell.logs.episodes(scale)},
         "ppo": family_settings(scale.ppo, cell.logs.task),
-        "behaviour": family_settings(scale.behaviour, cell.logs.task),
+        "behaviour": family_settings(scale.behaviour[cell.learner], cell.logs.task),
         "redistribute": redistribute_settings(cell, scale),
         "method": cell.method,
         "learn": learn_settings(cell, scale),
         "budget": cell.budget,
         "seed": cell.seed,
         "policy": cell.policy,
-        "episodes": [scale.test_episodes, scale.selection_episodes],
+        "episodes": [cell.tests, scale.selection_episodes],
     }
 
 
@@ -100,22 +102,15 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
-    """Those settings of the task that the learner has, then the learner's own, then those of the method."""
+    """The settings of the learner for this task, and what the method changes in them."""
     from rci.learning import DISCOUNT
-    from rci.learning import settings_of as known
 
-    names = known(cell.learner)
-    own = family_settings(scale.learn, cell.logs.task)
-    chosen = dict(METHODS[cell.method].learn) if cell.learner == LEARNER else {}
+    own = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
+    if cell.learner == OURS:
+        own |= METHODS[cell.method].feasible
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
-        chosen["cost_discount"] = own.get("discount", DISCOUNT)
-    return {
-        "method": cell.learner,
-        **{name: value for name, value in own.items() if name in names},
-        **scale.pace.get(cell.learner, {}),
-        **{name: value for name, value in chosen.items() if name in names},
-        "updates": cell.updates,
-    }
+        own["cost_discount"] = own.get("discount", DISCOUNT)
+    return {"method": cell.learner, **own, "updates": cell.updates}
 
 
 def redistribute_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
@@ -141,12 +136,16 @@ class Places:
 
     out: Path
 
-    def logs(self, logs: Logs, scale: Scale, seed: int) -> Path:
-        return self.out / f"{logs.task}-{logs.recipe}-{logs.episodes(scale)}-seed{seed}"
+    def logs(self, cell: Cell, scale: Scale) -> Path:
+        logs = cell.logs
+        return self.out / f"{logs.task}-{logs.recipe}-{logs.episodes(scale)}-seed{cell.seed}"
 
     def of(self, cell: Cell, scale: Scale) -> Path:
-        """What depends on the stops: labels, behaviour model, costs, policies and scores."""
-        return self.logs(cell.logs, scale, cell.logs_seed) / cell.logs.noise
+        """What depends on the stops: labels, behaviour models, costs, policies and scores."""
+        return self.logs(cell, scale) / cell.logs.noise
+
+    def behaviour(self, cell: Cell, scale: Scale) -> Path:
+        return self.of(cell, scale) / f"behaviour-{cell.learner}"
 
     def policy(self, cell: Cell, scale: Scale) -> Path:
         return self.of(cell, scale) / "policies" / cell.name
@@ -167,7 +166,7 @@ class Places:
         made_by = "-".join(
             str(part) for name, value in settings.items() for part in (name, value) if part != "method"
         )
-        return self.of(cell, scale) / "costs" / f"{made_by}-seed{cell.seed}"
+        return self.of(cell, scale) / "costs" / made_by
 
 
 def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
@@ -178,43 +177,43 @@ def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]
         test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
         policy, output = places.policy(cell, scale), places.rollouts(cell, scale)
         name, needs = _name("rollouts", output, places), (_name("learn", policy, places),)
-        jobs.append(Job(name, "rollouts", test, _seed(cell), {"policy": policy}, output, needs))
+        jobs.append(Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs))
     return jobs
 
 
 def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable[Cell] = ()) -> list[Job]:
     """All jobs for the policies that are missing; what several of them need is planned once.
 
-    Policies that differ in their length of training alone are one training, told at several times: each leaves a trail
-    for the next longer one. wanted: all policies that there will be, those that are there already among them.
+    Trainings that differ in their length alone are one training, shown at several times: each leaves a trail for the
+    next longer one. wanted: all policies that there will be, those that are there already among them.
     """
     missing = list(missing)
-    lengths = Counter(cell._replace(updates=0) for cell in {*wanted, *missing})
+    lengths = Counter(cell._replace(updates=0) for cell in {cell.training for cell in (*wanted, *missing)})
     jobs: dict[str, Job] = {}
     reached: dict[Path, tuple[int, str]] = {}  # the last job on each trail
     for cell in missing:
-        trail = places.trail(cell, scale) if lengths[cell._replace(updates=0)] > 1 else None
-        if trail in reached and cell.updates < reached[trail][0]:
+        training = cell.training
+        shared = lengths[training._replace(updates=0)] > 1
+        trail = places.trail(training, scale) if shared else None
+        if trail is not None and training.updates < reached.get(trail, (0, ""))[0]:
             trail = None  # it would lead back
         for job in _jobs_of(cell, scale, places, trail):
-            if trail is not None and job.stage == "learn":
+            if job.name in jobs:
+                continue
+            if trail is not None and job.trail == trail:
                 before = (reached[trail][1],) if trail in reached else ()
                 job = replace(job, needs=(*job.needs, *before))
-                reached[trail] = cell.updates, job.name
-            jobs.setdefault(job.name, job)
+                reached[trail] = training.updates, job.name
+            jobs[job.name] = job
     return list(jobs.values())
 
 
 def own_jobs(cell: Cell, scale: Scale, places: Places) -> tuple[str, str, str]:
-    """The names of the jobs that are a policy's own: training and both tests, the last one last."""
+    """The names of the jobs that a policy rests on: its training and both tests, the last one last."""
     selection, evaluation = (
         _name(purpose, places.scores(cell, scale, purpose), places) for purpose in ("selection", "evaluation")
     )
-    return _name("learn", places.policy(cell, scale), places), selection, evaluation
-
-
-def _seed(cell: Cell) -> int:
-    return cell.logs_seed * STRIDE + cell.seed
+    return _name("learn", places.policy(cell.training, scale), places), selection, evaluation
 
 
 def _name(stage: str, output: Path, places: Places) -> str:
@@ -226,41 +225,42 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
     from rci.collection.recipe import needs_demonstrators
     from rci.learning import LEARNERS
 
-    logs, task = cell.logs, cell.logs.task
-    home = places.of(cell, scale)
-    seed = _seed(cell)
+    logs, task, seed = cell.logs, cell.logs.task, cell.seed
 
-    def job(
-        stage: str, settings: dict[str, Any], own: int, inputs: dict[str, Path], output: Path, **more: Any
-    ) -> Job:
+    def job(stage: str, settings: dict[str, Any], inputs: dict[str, Path], output: Path, **more: Any) -> Job:
         needs = tuple(made[path] for path in inputs.values())
         made[output] = _name(more.pop("called", stage), output, places)
-        return Job(made[output], stage, settings, own, inputs, output, needs + more.pop("after", ()), **more)
+        own_seed = more.pop("seed", seed)
+        return Job(
+            made[output], stage, settings, own_seed, inputs, output, needs + more.pop("after", ()), **more
+        )
 
     made: dict[Path, str] = {}
     recording: dict[str, Any] = {"task_name": task, "episodes": logs.episodes(scale), "recipe": logs.recipe}
     drivers = dict[str, Path]()
     if needs_demonstrators(task, logs.recipe):
-        drivers = {"demonstrators": places.out / f"{task}-demonstrators-seed{cell.logs_seed}"}
+        drivers = {"demonstrators": places.out / f"{task}-demonstrators-seed{seed}"}
         training = {"task_name": task, **family_settings(scale.ppo, task)}
-        yield job("demonstrators", training, cell.logs_seed, {}, drivers["demonstrators"])
-    episodes = places.logs(logs, scale, cell.logs_seed) / "episodes"
-    yield job("collect", recording, cell.logs_seed, drivers, episodes)
-    rule = {"rule": task, "noise": logs.noise}
-    yield job("label", rule, cell.logs_seed, {"episodes": episodes}, home / "labels")
-    logged = {"episodes": episodes, "labels": home / "labels"}
+        yield job("demonstrators", training, {}, drivers["demonstrators"])
+    episodes, labels = places.logs(cell, scale) / "episodes", places.of(cell, scale) / "labels"
+    yield job("collect", recording, drivers, episodes)
+    yield job("label", {"rule": task, "noise": logs.noise}, {"episodes": episodes}, labels)
+    logged = {"episodes": episodes, "labels": labels}
     inputs = {**logged, "costs": places.costs(cell, scale)}
-    yield job("redistribute", redistribute_settings(cell, scale), seed, logged, inputs["costs"])
+    yield job("redistribute", redistribute_settings(cell, scale), logged, inputs["costs"])
     if LEARNERS[cell.learner].proposes:
-        model = family_settings(scale.behaviour, task)
-        inputs["behaviour"] = home / "behaviour"
-        yield job("behaviour", model, cell.logs_seed, logged, inputs["behaviour"])
-    training = {**learn_settings(cell, scale), "budget": cell.budget}
-    own = seed * POLICIES + cell.policy
-    yield job("learn", training, own, inputs, places.policy(cell, scale), trail=trail)
-    tested, before = {"policy": places.policy(cell, scale)}, tuple[str, ...]()
-    for purpose, count in (("selection", scale.selection_episodes), ("evaluation", scale.test_episodes)):
+        model = family_settings(scale.behaviour[cell.learner], task)
+        inputs["behaviour"] = places.behaviour(cell, scale)
+        yield job("behaviour", model, logged, inputs["behaviour"])
+    trained, policy = places.policy(cell.training, scale), places.policy(cell, scale)
+    training = {**learn_settings(cell.training, scale), "budget": cell.training.budget}
+    yield job("learn", training, inputs, trained, trail=trail, seed=seed * POLICIES + cell.policy)
+    if policy != trained:
+        rung = {} if cell.budget == "inf" else {"rung": int(cell.budget[1:])}
+        yield job("limit", rung or {"budget": "inf"}, {"policy": trained}, policy)
+    before = tuple[str, ...]()
+    for purpose, count in (("selection", scale.selection_episodes), ("evaluation", cell.tests)):
         test = {"task": task, "episodes": count, "purpose": purpose}
         output = places.scores(cell, scale, purpose)
-        yield job("evaluate", test, seed, tested, output, called=purpose, after=before)
+        yield job("evaluate", test, {"policy": policy}, output, called=purpose, after=before)
         before = (made[output],)  # once the last test is done, all of them are

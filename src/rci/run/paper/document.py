@@ -16,7 +16,7 @@ from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.reporting.paper_contents import Experiment, PaperSummary
 from rci.reporting.paper_page import ASKED, COMMAND, duration, headline
-from rci.reporting.paper_tables import PaperTable, bar_table, paper_tables
+from rci.reporting.paper_tables import PaperTable, claim_table, paper_tables
 from rci.run.command import run_command
 from rci.run.paper.summary import paper_summary
 from rci.run.reference.known import known_rulers
@@ -49,7 +49,7 @@ def results_document(rows: Sequence[Row]) -> str:
     """The whole page. The same rows give the same text, in whatever order they come."""
     summary = paper_summary(rows, known_rulers(TASKS))
     tables = paper_tables(summary)
-    parts = [INTRODUCTION, _facts(summary), _bars(summary)]
+    parts = [INTRODUCTION, _facts(summary), _claims(summary)]
     parts += [_experiment(one, tables.get(one.name, [])) for one in summary.experiments if one.rows]
     notes = dict.fromkeys(entry.note for group in tables.values() for entry in group if entry.note)
     if notes:
@@ -68,8 +68,8 @@ def _facts(summary: PaperSummary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _bars(summary: PaperSummary) -> str:
-    return f"## What was promised\n\n{headline(summary)[1]}\n\n{bar_table(summary).markdown()}"
+def _claims(summary: PaperSummary) -> str:
+    return f"## Claimed and measured\n\n{headline(summary)[1]}\n\n{claim_table(summary).markdown()}"
 
 
 def _experiment(experiment: Experiment, tables: Sequence[PaperTable]) -> str:

@@ -21,9 +21,8 @@ from rci.run.paper.outcomes import by_seed, estimate
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy
 
 SHARES = (0.25, 0.5, 0.75)  # of the way from the lowest return to that of reward-only
-REFERENCE_LEARNER = "bcq-lagrangian"
 CURVE_POINTS = 41
-Recording = tuple[str, str, int]  # task, dataset, seed of the logs
+Recording = tuple[str, str, str]  # task, dataset, learner
 
 
 class Returns(NamedTuple):
@@ -38,19 +37,19 @@ class Returns(NamedTuple):
 
 
 def recording(setting: Setting) -> Recording:
-    """What was recorded in a setting, whoever labelled it."""
-    return setting.task, setting.dataset, setting.logs_seed
+    """What was recorded in a setting, whoever labelled it, and who learned from it."""
+    return setting.task, setting.dataset, setting.learner
 
 
 def compared_returns(rows: Sequence[PolicyRow]) -> dict[Recording, Returns]:
     """For each recording, the range of returns in which methods are compared, in all experiments alike.
 
-    It comes from selection episodes in the setting with clean labels and the usual learner that has the most rows,
-    reward-only among them. Without reward-only there is no range.
+    It comes from selection episodes in the setting with clean labels that has the most rows, reward-only among them.
+    Without reward-only there is no range.
     """
     groups: dict[Setting, list[PolicyRow]] = {}
     for row in one_row_per_policy(rows):
-        if row.noise == "clean" and row.learner == REFERENCE_LEARNER:
+        if row.noise == "clean":
             groups.setdefault(row.setting, []).append(row)
     best: dict[Recording, list[PolicyRow]] = {}
     for setting, own in sorted(groups.items()):
@@ -154,7 +153,7 @@ def _curve(sets: Sequence[Sequence[PolicyRow]]) -> tuple[tuple[float, float], ..
 
 
 def _apart_from_labels(row: PolicyRow) -> tuple[object, ...]:
-    return *recording(row.setting), row.learner, row.labelled, row.updates, row.seed
+    return *recording(row.setting), row.labelled, row.updates, row.seed
 
 
 def _selection(rows: Sequence[PolicyRow]) -> Points:

@@ -35,7 +35,7 @@ def sample_places(drawn: Iterable[Cell], scale: Scale, places: Places) -> Sample
     for cell in drawn:
         before, named = tasks.get(cell.logs.task, TaskPlaces()), (cell.method, cell.budget)
         tasks[cell.logs.task] = TaskPlaces(
-            episodes=places.logs(cell.logs, scale, cell.logs_seed) / "episodes",
+            episodes=places.logs(cell, scale) / "episodes",
             labels=places.of(cell, scale) / "labels",
             costs={**before.costs, cell.method: places.costs(cell, scale)},
             policies={**before.policies, named: places.policy(cell, scale)},

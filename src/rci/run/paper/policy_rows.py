@@ -13,8 +13,8 @@ from rci.reporting.paper_contents import Setting
 from rci.run.rows import Row
 
 REWARD_ONLY = "reward-only"
-REPORTED_LOGS = 0  # seed of the logs that are reported on; settings were chosen on others
-BUDGET = re.compile(r"inf|P\d+(\.\d+)?|\d*\.?\d+|[\w-]+=.+")  # none, percentile, share, one for each channel
+# None, percentile, rung of a ladder of thresholds, share, one for each channel.
+BUDGET = re.compile(r"inf|P\d+(\.\d+)?|T\d+|\d*\.?\d+|[\w-]+=.+")
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,11 @@ class PolicyRow:
     versions: str
     key: str
     channel_violation_rate: dict[str, float] = field(default_factory=dict)
-    logs_seed: int = REPORTED_LOGS
 
     @property
     def setting(self) -> Setting:
         """Where it was measured; rows of one setting can be compared."""
-        return Setting(
-            self.task, self.dataset, self.noise, self.learner, self.labelled, self.updates, self.logs_seed
-        )
+        return Setting(self.task, self.dataset, self.noise, self.learner, self.labelled, self.updates)
 
     @property
     def violations(self) -> int:
@@ -68,7 +65,7 @@ class PolicyRow:
         return (self.experiment, *self.setting, self.method, self.seed, self.budget, self.policy)
 
 
-MAY_BE_MISSING = {"channel_violation_rate", "logs_seed"}
+MAY_BE_MISSING = {"channel_violation_rate"}
 NAMES = [entry.name for entry in fields(PolicyRow) if entry.name not in MAY_BE_MISSING]
 TEXT = {"experiment", "task", "dataset", "noise", "method", "learner", "budget", "versions", "key"}
 COUNTS = {"seed", "policy", "labelled", "updates", "episodes", "selection_episodes"}
@@ -77,8 +74,8 @@ OPTIONAL = {"return_norm", "predicted_cost", "predicted_return", "multiplier"}
 
 
 def policy_rows(rows: Sequence[Row]) -> list[PolicyRow]:
-    """The rows in a fixed order. A field that is missing or makes no sense is an error that names row and field."""
-    parsed = [_parsed(row, place) for place, row in enumerate(rows)]
+    """The rows of trained policies in a fixed order. A field that is missing or makes no sense is an error."""
+    parsed = [_parsed(row, place) for place, row in enumerate(rows) if "failed" not in row]
     seen: dict[tuple[Any, ...], int] = {}
     for place, row in enumerate(parsed):
         first = seen.setdefault(row.order, place)
@@ -121,12 +118,7 @@ def _parsed(row: Row, place: int) -> PolicyRow:
         _is_number(value) and 0.0 <= value <= 1.0 for value in channels.values()
     ):
         raise wrong("channel_violation_rate", "a share from 0 to 1 for each channel")
-    logs_seed = row.get("logs_seed", REPORTED_LOGS)
-    if not _is_count(logs_seed):
-        raise wrong("logs_seed", "a whole number")
-    return PolicyRow(
-        **{name: row[name] for name in NAMES}, channel_violation_rate=dict(channels), logs_seed=logs_seed
-    )
+    return PolicyRow(**{name: row[name] for name in NAMES}, channel_violation_rate=dict(channels))
 
 
 def one_row_per_policy(rows: Iterable[PolicyRow]) -> list[PolicyRow]:

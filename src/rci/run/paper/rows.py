@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import groupby
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from rci.run.rows import Row, read_rows
 
 CONFIGURATION = (
     "experiment",
-    "logs_seed",
     "task",
     "dataset",
     "noise",
@@ -30,12 +29,13 @@ CONFIGURATION = (
     "seed",
 )
 TEXTS = ("experiment", "task", "dataset", "noise", "method", "learner", "budget", "key")
-NUMBERS = (
-    "logs_seed",
+COUNTS = (
     "labelled",
     "updates",
     "seed",
     "policy",
+)
+NUMBERS = (
     "mean_return",
     "selection_violation_rate",
     "selection_return",
@@ -51,17 +51,7 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
     )
     by_channel = scores.info.get("channel_violation_rate")
     return {
-        "task": cell.logs.task,
-        "dataset": cell.logs.recipe,
-        "noise": cell.logs.noise,
-        "labelled": cell.logs.episodes(scale),
-        "updates": cell.updates,
-        "method": cell.method,
-        "learner": cell.learner,
-        "budget": cell.budget,
-        "seed": cell.seed,
-        "logs_seed": cell.logs_seed,
-        "policy": cell.policy,
+        **_identity(cell, scale, key),
         "episodes": len(scores),
         "violation_rate": scores.violation_rate,
         "mean_return": scores.mean_return,
@@ -75,8 +65,28 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "seconds": seconds,
         "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items()))
         + f", code {code_digest()[:12]}",
-        "key": key,
         **({} if by_channel is None else {"channel_violation_rate": by_channel}),
+    }
+
+
+def failure_of(cell: Cell, scale: Scale, key: str, why: str) -> Row:
+    """The row of a policy that could not be trained: why, and no numbers."""
+    return {**_identity(cell, scale, key), "failed": why}
+
+
+def _identity(cell: Cell, scale: Scale, key: str) -> Row:
+    return {
+        "task": cell.logs.task,
+        "dataset": cell.logs.recipe,
+        "noise": cell.logs.noise,
+        "labelled": cell.logs.episodes(scale),
+        "updates": cell.updates,
+        "method": cell.method,
+        "learner": cell.learner,
+        "budget": cell.budget,
+        "seed": cell.seed,
+        "policy": cell.policy,
+        "key": key,
     }
 
 
@@ -95,7 +105,8 @@ def read_study(file: Path) -> list[Row]:
     rows = read_rows(file)
     seen = set[tuple[str, str]]()
     for number, row in enumerate(rows):
-        for names, kinds, said in ((TEXTS, str, "a text"), (NUMBERS, (int, float), "a number")):
+        numbers = COUNTS if "failed" in row else (*COUNTS, *NUMBERS)
+        for names, kinds, said in ((TEXTS, str, "a text"), (numbers, (int, float), "a number")):
             for name in names:
                 if not isinstance(row.get(name), kinds):
                     raise RciError(f"row {number} of {file} has no {name!r}, which should be {said}.")
@@ -113,13 +124,14 @@ def judged_together(rows: Iterable[Row]) -> list[Row]:
     task, as in the paper.
     """
     ordered = sorted(rows, key=_order)
+    trained = [row for row in ordered if "failed" not in row]
     chosen = set[int]()
-    for _, group in groupby(ordered, key=lambda row: [row[name] for name in CONFIGURATION]):
+    for _, group in groupby(trained, key=lambda row: [row[name] for name in CONFIGURATION]):
         best = min(group, key=lambda row: (row["selection_violation_rate"], -row["selection_return"]))
         chosen.add(id(best))
-    groups = defaultdict[tuple[str, int], list[Row]](list)
-    for row in ordered:
-        groups[row["task"], row["logs_seed"]].append(row)
+    groups = defaultdict[str, list[Row]](list)
+    for row in trained:
+        groups[row["task"]].append(row)
     norms = {
         id(row): norm
         for group in groups.values()
@@ -129,7 +141,7 @@ def judged_together(rows: Iterable[Row]) -> list[Row]:
         {
             **row,
             "selected": id(row) in chosen,
-            "return_norm": None if isnan(norms[id(row)]) else norms[id(row)],
+            "return_norm": None if isnan(norms.get(id(row), nan)) else norms[id(row)],
         }
         for row in ordered
     ]

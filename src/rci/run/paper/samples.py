@@ -27,8 +27,7 @@ from rci.run.comparison import results_of
 from rci.run.summary import policy_critic_maps, policy_field_map
 
 HIGHWAY, FETCH = "highway", "fetch-reach"
-MAIN = "rci"  # the method that the paper is about
-LITERAL = "rci-literal"  # the same, to the letter of the paper; shown where it was run
+MAIN = "rudder"  # the paper's method
 HEATMAP_METHODS = ("sparse", "hazard", MAIN)
 TRAJECTORY_BUDGETS = ("P10", "P30")
 WORKBENCH_PIXELS = 1000
@@ -166,10 +165,9 @@ def _heatmaps(places: TaskPlaces) -> Picture:
     from rci.tasks.highway.scene import probe
 
     budget = common_budget(places.policies, HEATMAP_METHODS)
-    methods = [name for name in (*HEATMAP_METHODS, LITERAL) if (name, budget) in places.policies]
     maps = [
         policy_critic_maps(store.read(places.policies[name, budget], "policy"), probe(), name, budget)[0]
-        for name in methods
+        for name in HEATMAP_METHODS
     ]
     return heatmaps(maps)
 
@@ -179,10 +177,7 @@ def _redistribution_samples(places: TaskPlaces) -> Picture:
         raise RciError(f"there are no step costs of {MAIN}.")
     episodes = _read(places.episodes, "episodes")
     labels = _read(places.labels, "labels")
-    methods = [name for name in (MAIN, LITERAL) if name in places.costs]
-    return redistribution_samples(
-        episodes, labels, {name: store.read(places.costs[name], "costs") for name in methods}
-    )
+    return redistribution_samples(episodes, labels, {MAIN: store.read(places.costs[MAIN], "costs")})
 
 
 def _budget_trajectories(places: TaskPlaces) -> Picture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from rci.run.paper.cells import (
     plan_drawn,
 )
 from rci.run.paper.experiments import EXPERIMENTS, Experiment, Scale
-from rci.run.paper.rows import numbers_of
+from rci.run.paper.rows import failure_of, numbers_of
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed
 from rci.run.rows import Row
 
@@ -74,18 +74,32 @@ def run_study(
         for job in plan_drawn(drawn, scale, places):
             jobs.setdefault(job.name, job)
         finished = {own_jobs(cell, scale, places)[-1]: cell for cell in missing}
+        sharing = Counter(own_jobs(cell, scale, places)[0] for cell in keys)
+        trained = defaultdict[str, list[Cell]](list)
+        for cell in missing:
+            trained[own_jobs(cell, scale, places)[0]].append(cell)
         took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
 
         def note(job: Task, share: float, seconds: float | None) -> None:
             report(job, share, seconds)
             if share == 1.0 and job.name in finished:
                 cell = finished[job.name]
-                spent = sum(took.get(name, 0.0) for name in own_jobs(cell, scale, places))
+                training, *tests = own_jobs(cell, scale, places)
+                spent = took.get(training, 0.0) / sharing[training] + sum(
+                    took.get(name, 0.0) for name in tests
+                )
                 board.add(numbers_of(cell, scale, places, keys[cell], round(spent, 1)))
                 clock.done(cell, spent)
                 tell(*clock.told())
 
-        run_timed(list(jobs.values()), out, engine, note, took)
+        def accept(job: Task, why: str) -> bool:
+            """A policy that cannot be trained is a row that says so."""
+            for cell in trained.get(job.name, ()):
+                board.add(failure_of(cell, scale, keys[cell], why))
+                clock.done(cell, 0.0)
+            return job.name in trained
+
+        run_timed(list(jobs.values()), out, engine, note, took, accept)
         for trail in {job.trail for job in jobs.values() if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()
@@ -125,7 +139,8 @@ class _Clock:
 
     def done(self, cell: Cell, seconds: float) -> None:
         del self.missing[cell]
-        self.spent[cell.logs.task, cell.learner].append(seconds / cell.updates)
+        if seconds:
+            self.spent[cell.logs.task, cell.learner].append(seconds / cell.updates)
 
     def told(self) -> tuple[int, int, float]:
         left = seconds_left(self.missing, self.spent)

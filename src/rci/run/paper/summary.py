@@ -8,14 +8,12 @@ from rci.evaluation.reference import Ruler
 from rci.reporting.palette import family_looks
 from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import QUESTIONS, answer_of
-from rci.run.paper.bars import check_bars
+from rci.run.paper.claims import check_claims
 from rci.run.paper.frontiers import compared_returns, method_frontier, recording
 from rci.run.paper.outcomes import outcome
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
 from rci.run.reference.known import known_points
 from rci.run.rows import Row
-
-SHOWS = {"frontier": "calibration", "when-it-pays": "label-efficiency"}
 
 
 def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None) -> PaperSummary:
@@ -41,7 +39,7 @@ def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None
         experiments.append(_experiment(name, outcomes, frontiers, own, rulers))
     return PaperSummary(
         experiments=tuple(experiments),
-        bars=check_bars(experiments),
+        claims=check_claims(experiments),
         rows=len(policies),
         seconds=sum(row.seconds for row in policies),
         versions=tuple(sorted({row.versions for row in every_row})),
@@ -49,8 +47,8 @@ def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None
 
 
 def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[PolicyRow]:
-    """The rows that an experiment shows; some show another one's from another side."""
-    return [row for row in every_row if row.experiment == SHOWS.get(name, name)]
+    """The rows that an experiment shows."""
+    return [row for row in every_row if row.experiment == name]
 
 
 def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
