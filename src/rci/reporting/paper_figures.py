@@ -18,7 +18,9 @@ from rci.reporting.paper_contents import (
     Outcome,
     PaperSummary,
 )
+from rci.reporting.paper_overview import overview
 
+OVERVIEW = "overview"
 BARS = "Bars: means over seeds; lines: standard errors; dots: seeds."
 COMPARED = ("best-learner", "best-learner-arm")
 MAPPED = ("when-it-pays", "imperfect-labels", "horizon")
@@ -39,9 +41,9 @@ def paper_looks(summary: PaperSummary) -> dict[str, Look]:
 
 
 def paper_pictures(summary: PaperSummary) -> list[Picture]:
-    """A picture for each experiment that has enough rows for one; name and section are those of the experiment."""
+    """The answer, and a picture for each experiment that has enough rows; name and section are the experiment's."""
     style = paper_looks(summary)
-    pictures = []
+    pictures = _overview(summary)
     for experiment in summary.experiments:
         drawing = drawing_of(experiment, style)
         if drawing is not None:
@@ -49,6 +51,23 @@ def paper_pictures(summary: PaperSummary) -> list[Picture]:
             picture = render(experiment.name, alt, drawing.caption, drawing.build)
             pictures.append(replace(picture, section=experiment.name))
     return pictures
+
+
+def _overview(summary: PaperSummary) -> list[Picture]:
+    """The answer in one picture, once there are rows for it; it belongs to the claims."""
+    experiments = {experiment.name: experiment for experiment in summary.experiments}
+    references = {task: known for one in summary.experiments for task, known in one.references.items()}
+    if overview(experiments, references) is None:
+        return []
+    picture = render(
+        OVERVIEW,
+        "Mean return against violation rate: the paper's system, the default learner, and what is possible.",
+        "Up and to the left is better. Marks: the policy that the paper's rule selects, means over seeds with standard "
+        "errors. Curves: what mixtures of the thresholds of one training reach. Stars: drivers trained online with the "
+        "danger known.",
+        lambda: overview(experiments, references),
+    )
+    return [replace(picture, section="claims")]
 
 
 def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None:

@@ -73,9 +73,15 @@ def page(
 ) -> str:
     """The whole page. Every experiment has a section, also if it was not run yet."""
     style = paper_looks(summary)
-    known = {experiment.name for experiment in summary.experiments}
+    known = {"claims", *(experiment.name for experiment in summary.experiments)}
     strangers = [picture for picture in pictures if picture.section not in known]
-    sections = [("claims", "Claimed and measured", _claims(summary))]
+    sections = [
+        (
+            "claims",
+            "Claimed and measured",
+            strips([p for p in pictures if p.section == "claims"]) + _claims(summary),
+        )
+    ]
     for experiment in summary.experiments:
         own = [picture for picture in pictures if picture.section == experiment.name]
         content = _experiment(experiment, own, tables.get(experiment.name, []), style)
