@@ -18,7 +18,7 @@ from rci.reporting.paper_contents import (
     Outcome,
     PaperSummary,
 )
-from rci.reporting.paper_overview import overview
+from rci.reporting.paper_overview import overview, shown_sides
 
 OVERVIEW = "overview"
 BARS = "Bars: means over seeds; lines: standard errors; dots: seeds."
@@ -57,7 +57,7 @@ def _overview(summary: PaperSummary) -> list[Picture]:
     """The answer in one picture, once there are rows for it; it belongs to the claims."""
     experiments = {experiment.name: experiment for experiment in summary.experiments}
     references = {task: known for one in summary.experiments for task, known in one.references.items()}
-    if overview(experiments, references) is None:
+    if not shown_sides(experiments):
         return []
     picture = render(
         OVERVIEW,

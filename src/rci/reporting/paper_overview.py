@@ -39,11 +39,9 @@ MARKS = {
 
 def overview(
     experiments: Mapping[str, Experiment], references: Mapping[str, Sequence[KnownDanger]]
-) -> Figure | None:
-    """A panel for each task that has rows; None without any."""
-    sides = [side for side in SIDES if side.papers in experiments and experiments[side.papers].rows]
-    if not sides:
-        return None
+) -> Figure:
+    """A panel for each task that has rows, which one at least must have."""
+    sides = shown_sides(experiments)
     figure = sheet(PANEL_HEIGHT, width=max(PANEL_WIDTH * len(sides), 5.4))
     handles: dict[str, Line2D] = {}
     for place, (axes, side) in enumerate(zip(figure.subplots(1, len(sides), squeeze=False)[0], sides)):
@@ -58,6 +56,11 @@ def overview(
         axes.grid(True)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
     return figure
+
+
+def shown_sides(experiments: Mapping[str, Experiment]) -> list[Side]:
+    """The tasks that have rows of the paper's system."""
+    return [side for side in SIDES if side.papers in experiments and experiments[side.papers].rows]
 
 
 def _curves(axes: Axes, frontiers: Sequence[Frontier]) -> dict[str, Line2D]:

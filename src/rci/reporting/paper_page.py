@@ -75,13 +75,8 @@ def page(
     style = paper_looks(summary)
     known = {"claims", *(experiment.name for experiment in summary.experiments)}
     strangers = [picture for picture in pictures if picture.section not in known]
-    sections = [
-        (
-            "claims",
-            "Claimed and measured",
-            strips([p for p in pictures if p.section == "claims"]) + _claims(summary),
-        )
-    ]
+    answer = strips([picture for picture in pictures if picture.section == "claims"])
+    sections = [("claims", "Claimed and measured", answer + _claims(summary))]
     for experiment in summary.experiments:
         own = [picture for picture in pictures if picture.section == experiment.name]
         content = _experiment(experiment, own, tables.get(experiment.name, []), style)

@@ -130,7 +130,9 @@ def lies_below(one: Estimate, other: Estimate) -> bool:
 
 
 def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
-    return Claim(name, claimed, verdict(findings), "; ".join(text for _, text in findings if text))
+    texts = [text for _, text in findings if text]
+    measured = "" if all(text.endswith(OPEN) for text in texts) else "; ".join(texts)
+    return Claim(name, claimed, verdict(findings), measured)
 
 
 def _fewer(outcomes: dict[str, Outcome], rival: str) -> Finding:

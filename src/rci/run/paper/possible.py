@@ -38,7 +38,7 @@ class Standing(NamedTuple):
 
 
 def standings(rows: Sequence[Row], measure: Ruler | None) -> list[Standing]:
-    """Those of one task, from rows of `rci bench budgets`; only policies that were trained on the labels as they are."""
+    """Those of one task, from rows of `rci bench budgets`; only policies trained on labels as they are."""
     by_budget = {
         budget: [row for row in rows if row["budget"] == budget and row.get("costs", "sparse") == "sparse"]
         for budget in SHOWN
