@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import rci
 from rci.data.types import Episodes
 
-LINK = re.compile(r"^(.+?)  +\d+ of \d+ labelled  (http://\S+/s/\S+/)$", re.MULTILINE)
+LINK = re.compile(r"^(.+?)  +\d+ of \d+ labeled  (http://\S+/s/\S+/)$", re.MULTILINE)
 COMMAND = [sys.executable, "-c", "from rci.run.cli import main; main()"]
 
 

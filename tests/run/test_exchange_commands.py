@@ -126,7 +126,7 @@ def test_a_monitor_without_stops_to_be_early_for(stages, tmp_path):
         )
         assert rci.runtime.load_monitor(tmp_path / "monitor").level is not None
         assert found["detection"] is None
-        assert "cannot be told from" in text
+        assert "cannot be estimated from" in text
         assert not (tmp_path / "monitor-detection").exists()
     (tmp_path / "monitor-detection").write_text("precious")
     with pytest.raises(RciError, match="monitor-detection is a file"):

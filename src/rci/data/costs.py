@@ -97,7 +97,7 @@ class StepCosts(Record):
         return np.split(self.cost, self.step_offset[1:-1])
 
     def figure(self, name: str) -> float | None:
-        """What the fit tells of itself under a name, the mean over channels; None if it tells nothing."""
+        """A figure that the fit reports under a name, the mean over channels; None if it has none."""
         parts = list(self.info["by_channel"].values()) if "by_channel" in self.info else [self.info]
         told = [part[name] for part in parts if part.get(name) is not None]
         return float(np.mean(told)) if told else None

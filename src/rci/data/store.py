@@ -143,7 +143,7 @@ def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> Any:
-    """The artefact in `folder` as its type; arrays are memory-mapped and, unless told otherwise, verified."""
+    """The artefact in `folder` as its type; arrays are memory-mapped and, unless `verify` is false, verified."""
     path = Path(folder)
     manifest = read_manifest(path)
     if kind is not None and manifest["kind"] != kind:
@@ -171,7 +171,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         hints = {
             "config.json": " It is the folder of a run: look at report/index.html, or at a folder inside.",
-            "session.json": f" It is the folder of a labelling session: `rci labels agreement {path}` tells of it.",
+            "session.json": f" It is the folder of a labeling session: `rci labels agreement {path}` reports on it.",
         }
         hint = next((text for name, text in hints.items() if (path / name).is_file()), "")
         raise RciError(f"{path} is not an artefact folder: it has no manifest.json.{hint}") from None

@@ -47,7 +47,7 @@ def redistribute(
     progress: Callable[[float], None] = lambda share: None,
     **options: Any,
 ) -> StepCosts:
-    """Step costs of labelled episodes by one of REDISTRIBUTORS, in every channel of the labels.
+    """Step costs of labeled episodes by one of REDISTRIBUTORS, in every channel of the labels.
 
     options: settings of the method (rudder: hidden, loss, cell, learning_rate), of its training (epochs, batch_size,
     patience, stopping_share, held_out_share, folds, balance, crop), of conservation (start, compensation, sign), of
@@ -87,7 +87,7 @@ def score(costs: StepCosts, episodes: Episodes) -> list[Array]:
 
 
 def uncertainty(costs: StepCosts, episodes: Episodes) -> Array:
-    """How uncertain the models behind `costs` are of the label of each episode, in bits: the most telling ones first.
+    """How uncertain the models behind `costs` are of the label of each episode, in bits.
 
     Members of an ensemble that disagree make it uncertain too. With channels, the most uncertain one counts.
     """
@@ -110,7 +110,7 @@ def uncertainty(costs: StepCosts, episodes: Episodes) -> Array:
 
 
 def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: float = 0.0) -> StepCosts:
-    """Step costs of other labelled episodes by the models that were fitted for `costs`, with its conservation.
+    """Step costs of other labeled episodes by the models that were fitted for `costs`, with its conservation.
 
     With an ensemble, the spread says where the models are on unknown ground.
     """

@@ -328,8 +328,8 @@ def _cost_table(report: ReportInput) -> str:
         list(zip(*told.values())),
         note="Return-equivalent: in every episode the step costs sum to the episodic cost; the largest gap says how "
         "nearly. On the first step: how much of the cost of a stopped episode lies there, on average. Where it is "
-        "nearly all, the model tells stopped episodes from others by who drives or by their length, and not by what "
-        "was done."
+        "nearly all, the model separates stopped episodes from others by who drives or by their length, and not by "
+        "what was done."
         + (" Accuracy, calibration error and quality: on episodes held out from training." if models else ""),
     )
 

@@ -63,7 +63,7 @@ def write_export(folder: Path, wish: Wish) -> Told:
     if wish.answers:
         return _export_answers(answers, wish)
     if wish.episodes is None:
-        raise RciError("labels belong to episodes: name those that were labelled, or export --answers.")
+        raise RciError("labels belong to episodes: name those that were labeled, or export --answers.")
     if not wish.to_file:
         check_place(wish.out)
     episodes: Episodes = read(wish.episodes, "episodes")

@@ -131,7 +131,7 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     if not rows:
         told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{saved}\n{out}\nhow early it is cannot be told from {unknown}"
+        return told, f"{saved}\n{out}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)

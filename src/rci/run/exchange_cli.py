@@ -29,7 +29,7 @@ def import_dataset(
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
 
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
-    where the data are silent is told.
+    where the data are silent is printed.
 
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
     """

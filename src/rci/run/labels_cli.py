@@ -16,7 +16,7 @@ labels = typer.Typer(
     "Example: rci labels agreement runs/demo/answers",
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the labelling session.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the labeling session.")]
 
 
 def serve(
@@ -105,7 +105,7 @@ def agreement(folder: Folder, as_json: AsJson = False) -> None:
 def export_labels(
     folder: Folder,
     episodes: Annotated[
-        Path | None, typer.Argument(help="The episodes that were labelled; not needed with --answers.")
+        Path | None, typer.Argument(help="The episodes that were labeled; not needed with --answers.")
     ] = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .jsonl file, or a folder for labels.")],

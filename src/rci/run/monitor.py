@@ -17,7 +17,7 @@ from rci.runtime import monitor_record, risk_of
 Row = dict[str, Any]
 LEARNED_BY_HEART = (
     "these are the episodes that the step costs were inferred from: the risk of episodes that a model has learned by "
-    "heart promises nothing. Give others, recorded and labelled in the same way."
+    "heart promises nothing. Give others, recorded and labeled in the same way."
 )
 
 

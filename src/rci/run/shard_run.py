@@ -90,7 +90,7 @@ def redistribute_shards(
     Both may be addresses that fsspec reaches. If OUT is one, workers share nothing else, and what only this machine
     needs is in its cache.
     models: fitted step costs, or how to fit them, which are then kept in OUT/fit. A shard that fails does not stop the
-    others; at the end all failures are told.
+    others; at the end all failures are reported.
     """
     shards = find_shards(folder)
     names, notes = resolve_columns(shards, mapping, prefix)

@@ -116,8 +116,8 @@ def convert_dataset(
     """Write a dataset as an episodes artefact, piece by piece, so that it may be larger than memory.
 
     Recorded costs go to the .npy file `cost_path`, if there is one. Wrong data leave nothing behind. If it is
-    interrupted, the same call goes on from where it was, and tells `continuing` how many steps are written; the result
-    is the same in every byte.
+    interrupted, the same call goes on from where it was, and reports to `continuing` how many steps are written; the
+    result is the same in every byte.
     """
     with open_dataset(path, data_format, **options) as source:
         return write_source(folder, source, progress, cost_path, provenance, continuing)

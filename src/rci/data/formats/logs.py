@@ -26,8 +26,8 @@ def import_logs(path: str | Path, mapping: LogMapping = None, progress: Progress
     """Everything that a file of logs says, or a folder of them.
 
     `mapping` is a dict or a TOML file, for example {"obs": ["x", "y"], "action": ["u"], "reward": "r",
-    "episode": "run", "step": "t", "stop": "stopped"}; what it does not say is guessed where it is obvious, and told in
-    the notes. Also `next_obs`, `terminated`, `truncated`, `cost`, `severity` (of stops); `choices` if an action is a
+    "episode": "run", "step": "t", "stop": "stopped"}; what it does not say is guessed where it is obvious, and listed
+    in the notes. Also `next_obs`, `terminated`, `truncated`, `cost`, `severity` (of stops); `choices` if an action is a
     number of so many; `episodes_per_file` if every file counts its episodes anew. An empty name says that there is
     no such column.
     """

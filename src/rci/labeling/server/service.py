@@ -46,7 +46,7 @@ def serve(
 
     shown: episodes, or an Exhibit that says how to draw them and what else may be shown. gold: the right stop index of
     some episodes, -1 where they are safe. votes: answers that an episode needs; None, from everybody. rate: steps per
-    second at speed 1, as recorded if not given. say: is told the links.
+    second at speed 1, as recorded if not given. say: receives the links.
     """
     exhibit = shown if isinstance(shown, Exhibit) else Exhibit(shown, TASKS.get(shown.task))
     for name in annotators:
@@ -79,7 +79,7 @@ def serve(
             widest = max(map(len, own))
             for name, link in own.items():
                 done, total = desk.counts(name)
-                say(f"{name:<{widest}}  {done} of {total} labelled  {link}")
+                say(f"{name:<{widest}}  {done} of {total} labeled  {link}")
             say(f"Answers go to {folder}, each as soon as it is given. Ctrl-C ends the server.")
             if browser:
                 webbrowser.open(next(iter(own.values())))

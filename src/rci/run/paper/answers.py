@@ -48,7 +48,7 @@ QUESTIONS = {
     ),
     "when-it-pays": (
         "Labels and updates",
-        "For how many labelled episodes and updates do redistributed costs beat the labels as they are?",
+        "For how many labeled episodes and updates do redistributed costs beat the labels as they are?",
     ),
     "imperfect-labels": (
         "Imperfect labels",

@@ -112,7 +112,7 @@ function waitForServer() {
 function fail(error, again) {
   page.setState("error");
   if (error instanceof Refused) {
-    const ways = again === begin ? {} : { "Go to the next unlabelled one": begin };
+    const ways = again === begin ? {} : { "Go to the next unlabeled one": begin };
     page.showMessage(error.message, { ...ways, "Try again": again });
   } else {
     page.showMessage(`Something went wrong: ${error.message}.`, { "Try again": again });
@@ -123,7 +123,7 @@ function fail(error, again) {
 async function finish() {
   const here = clearDesk("finished");
   const { done, total } = session;
-  const all = done >= total ? `You have labelled all ${total} recordings.` : `You have labelled ${done} of ${total} recordings.`;
+  const all = done >= total ? `You have labeled all ${total} recordings.` : `You have labeled ${done} of ${total} recordings.`;
   page.showFinished(all);
   try {
     const mine = (await getProgress()).annotators.find((one) => one.name === session.annotator);
@@ -235,7 +235,7 @@ export function previous() {
 export function toggleReview() {
   if (!session?.costs) return;
   const on = review.toggle();
-  page.toast(on ? "Review: answers stay on this recording; N goes on." : "Back to labelling.");
+  page.toast(on ? "Review: answers stay on this recording; N goes on." : "Back to labeling.");
   if (current) review.show(current.info, momentNow);
 }
 

@@ -71,7 +71,7 @@ function show({ annotators, episodes, labelled, agreement }) {
   $("bar").style.transform = `scaleX(${episodes ? labelled / episodes : 0})`;
   $("annotators").replaceChildren(...annotators.map(annotatorRow));
   $("fleiss").textContent = agreement.fleiss === null
-    ? "Fleiss\u2019 kappa needs recordings that several people have labelled, not all in the same way."
+    ? "Fleiss\u2019 kappa needs recordings that several people have labeled, not all in the same way."
     : `Fleiss\u2019 kappa over everybody: ${agreement.fleiss.toFixed(2)}`;
   $("pairs-table").hidden = agreement.pairs.length === 0;
   $("pairs").replaceChildren(...agreement.pairs.map(pairRow));
