@@ -30,6 +30,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from tiny_run import made_once
 
 from rci.collection import collect
 from rci.data.types import Episodes, Labels, StepCosts
@@ -89,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
     compiling = {path for pattern in COMPILES for path in TESTS.glob(pattern)}
     for item in items:
-        if item.path in compiling:
+        if item.path in compiling or "tiny_run" in getattr(item, "fixturenames", ()):
             item.add_marker("compiles")
 
 
@@ -114,6 +115,12 @@ def point_episodes() -> Episodes:
 @pytest.fixture(scope="session")
 def point_labels(point_episodes: Episodes) -> Labels:
     return label(point_episodes, "point")
+
+
+@pytest.fixture(scope="session")
+def tiny_run() -> tuple[Path, str]:
+    """The folder of a finished `rci run point` and what it printed, for tests that read it."""
+    return made_once(Path(os.environ["RCI_TEST_SESSION"]) / "tiny-run")
 
 
 def ragged(lengths: list[int], seed: int = 0, obs_size: int = 3, action_size: int = 2) -> Episodes:
