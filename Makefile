@@ -1,4 +1,4 @@
-# `make run` and `make test` are all one needs; both prepare .venv on first use.
+# `make run`, `make test` and `make check` are all one needs; they prepare .venv on first use.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,20 +6,32 @@ READY := .venv/.ready
 # take the files in the order of tests/conftest.py, the longest first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: run test check format setup browser docs audit licences clean
+# `slow` guards what rarely changes: faults, long fuzzing, clusters of several nodes.
+USUAL := -m "not slow"
+QUICK := -m "not slow and not browser and not compiles"
+
+.PHONY: run test test-quick test-slow check format setup browser docs audit licences clean
 
 run: $(READY)
 	$(BIN)/rci run highway --preset quick --out runs/highway-quick
 
 test: $(READY) browser
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(USUAL)
 
+# For the loop of somebody at work: what neither trains nor opens a browser.
+test-quick: $(READY)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK)
+
+test-slow: $(READY) browser
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m slow
+
+# Everything that must hold before a commit; .ci/run is this.
 check: $(READY) browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/site
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(USUAL)
 
 format: $(READY)
 	$(BIN)/ruff format .

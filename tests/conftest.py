@@ -30,10 +30,13 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from tiny_run import made_once
 
 from rci.collection import collect
 from rci.data.types import Episodes, Labels, StepCosts
 from rci.labeling import label
+
+TESTS = Path(__file__).parent
 
 # The files that take longest, which begin first, so that no process is left with one of them at the end.
 LONGEST = [
@@ -45,9 +48,50 @@ LONGEST = [
 ]
 
 
+# What trains, compiles or starts clusters for more than a moment: files that `make test-quick` leaves out.
+COMPILES = [
+    "collection/*",
+    "contract/*",
+    "learning/*",
+    "parity/*",
+    "redistribution/*",
+    "run/test_agreement.py",
+    "run/test_answers.py",
+    "run/test_bench.py",
+    "run/test_bench_learn.py",
+    "run/test_bench_runtime.py",
+    "run/test_both_engines.py",
+    "run/test_cli.py",
+    "run/test_comparison.py",
+    "run/test_exchange_commands.py",
+    "run/test_faults.py",
+    "run/test_monitor.py",
+    "run/test_object_store.py",
+    "run/test_paper_study.py",
+    "run/test_ray_*.py",
+    "run/test_remote_shards.py",
+    "run/test_select.py",
+    "run/test_shards.py",
+    "run/test_shift.py",
+    "run/test_sweep_run.py",
+    "runtime/*",
+    "tasks/test_batched_env.py",
+    "tasks/test_fetch_*.py",
+    "tasks/test_films_of_tasks.py",
+    "tasks/test_highway_*.py",
+    "tasks/test_pcg64.py",
+    "test_docs.py",
+    "test_pipeline.py",
+]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     rank = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+    compiling = {path for pattern in COMPILES for path in TESTS.glob(pattern)}
+    for item in items:
+        if item.path in compiling or "tiny_run" in getattr(item, "fixturenames", ()):
+            item.add_marker("compiles")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,6 +115,12 @@ def point_episodes() -> Episodes:
 @pytest.fixture(scope="session")
 def point_labels(point_episodes: Episodes) -> Labels:
     return label(point_episodes, "point")
+
+
+@pytest.fixture(scope="session")
+def tiny_run() -> tuple[Path, str]:
+    """The folder of a finished `rci run point` and what it printed, for tests that read it."""
+    return made_once(Path(os.environ["RCI_TEST_SESSION"]) / "tiny-run")
 
 
 def ragged(lengths: list[int], seed: int = 0, obs_size: int = 3, action_size: int = 2) -> Episodes:

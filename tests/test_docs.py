@@ -12,8 +12,10 @@ import importlib.util
 import itertools
 import json
 import math
+import os
 import re
 import shlex
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -38,6 +40,7 @@ from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
+from rci.redistribution.base import Training
 from rci.reporting.comparison import markdown
 from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.bench_faults import VICTIMS, WHAT
@@ -322,21 +325,56 @@ def test_no_equation_is_missing():
 
 # --- docs/adding_a_redistributor.md ---------------------------------------------------------------------------
 
-QUICK = {"epochs": 2}
+EXAMPLES = ("clock", "additive")
+EXAMPLES_PAGE = DOCS / "adding_a_redistributor.md"
 
 
-@pytest.fixture(params=["clock", "additive"])
-def example(request, method_from, monkeypatch):
-    """The name under which a redistributor of the docs is registered."""
-    found = method_from(
-        "adding_a_redistributor.md", f"rci.redistribution.{request.param}", RedistributorMethod
-    )
-    monkeypatch.setitem(REDISTRIBUTORS, request.param, found)
+def registration(page: Path) -> str:
+    """The statements of a page that enter its methods, and the imports that they need."""
+    text = "".join(block.text for block in blocks(page, "python") if not module_name(block))
+    return "\n".join(re.findall(r"^(?:from rci[.\w]* import .+|REDISTRIBUTORS\[.+)$", text, re.MULTILINE))
+
+
+@pytest.fixture(params=EXAMPLES)
+def example(request, registries, load_module):
+    """The name under which a redistributor of the docs is registered, in the way that the page shows."""
+    for block in blocks(EXAMPLES_PAGE, "python"):
+        if module_name(block):
+            load_module(block)
+    exec(registration(EXAMPLES_PAGE), {})
     return request.param
 
 
+def briefly(method: str) -> dict[str, int]:
+    """Settings of a short training, for a method that trains."""
+    return {"epochs": 2} if Training in REDISTRIBUTORS[method].shared else {}
+
+
+def test_the_examples_pass_the_whole_exam(tmp_path):
+    """As on the page: one file, one entry, and the contract tests examine it."""
+    for block in blocks(EXAMPLES_PAGE, "python"):
+        if module_name(block):
+            (tmp_path / f"{module_name(block).rpartition('.')[2]}.py").write_text(block.text)
+    found = f"import rci.redistribution\nrci.redistribution.__path__.append({str(tmp_path)!r})\n"
+    (tmp_path / "entries.py").write_text(found + registration(EXAMPLES_PAGE))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # -p loads the entries before the exam is collected, as if they stood in the registry
+    exam = ["-p", "entries", str(TESTS / "contract" / "test_redistributors.py"), "-k", " or ".join(EXAMPLES)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-vv", *exam],
+        env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    for name in EXAMPLES:
+        assert len(re.findall(rf"\[{name}\b.* PASSED", done.stdout)) >= 15, done.stdout[-2000:]
+
+
 def test_an_example_redistributor_keeps_the_contract(example, point_episodes, point_labels, tmp_path):
-    one, two = (redistribute(point_episodes, point_labels, example, seed=4, **QUICK) for _ in range(2))
+    settings = briefly(example)
+    one, two = (redistribute(point_episodes, point_labels, example, seed=4, **settings) for _ in range(2))
     assert one.hash == two.hash
     assert [len(c) for c in one.per_episode()] == point_labels.kept_lengths.tolist()
     assert np.abs(one.sums() - point_labels.cost).max() <= 1e-6
@@ -356,7 +394,8 @@ def test_an_example_redistributor_sees_nothing_behind_the_stop(example, point_ep
     changed = Episodes(**arrays)
     labels = Labels.for_episodes(changed, point_labels.stop_index)
     one, two = (
-        redistribute(*pair, example, **QUICK) for pair in ((point_episodes, point_labels), (changed, labels))
+        redistribute(*pair, example, **briefly(example))
+        for pair in ((point_episodes, point_labels), (changed, labels))
     )
     assert np.array_equal(one.cost, two.cost)
 

@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_run import FLAGS, RCI, TINY, finish, start
 
 from rci.data.errors import RciError
 from rci.run.config import load_config
@@ -18,29 +18,6 @@ from rci.run.dispatch import run_jobs
 from rci.run.engine import ATTEMPTS, LOCAL, Engine
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import alone_in, plan
-
-# A shell that starts the tests in the background makes them, and all they start, deaf to Ctrl-C; so listen again.
-HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-RCI = [sys.executable, "-c", f"{HEAR_CTRL_C}\nfrom rci.run.cli import main; main()"]
-TINY = [
-    "collect.episodes=80", "behaviour.updates=20", "behaviour.hidden=8", "redistribute.epochs=2", "learn.updates=20",
-    "learn.method=bcq-lagrangian", "learn.hidden=8", "learn.batch_size=16",
-    "compare.budgets=[0.1,'P30']", "compare.seeds=2", "evaluate.episodes=20",
-    "evaluate.rollouts=3", "compare.methods=['reward-only','rci']",
-]  # fmt: skip
-FLAGS = [part for flag in TINY for part in ("--set", flag)]
-
-
-def start(out, *more):
-    command = [*RCI, "run", "point", "--out", str(out), *FLAGS, *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finish(out, *more):
-    process = start(out, *more)
-    stdout, stderr = process.communicate()
-    assert process.returncode == 0, stderr
-    return stdout, stderr
 
 
 def artefacts(out):
@@ -51,10 +28,8 @@ def artefacts(out):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    out = tmp_path_factory.mktemp("run") / "a"
-    stdout, _ = finish(out)
-    return out, stdout
+def finished(tiny_run):
+    return tiny_run
 
 
 def test_it_ends_with_the_path_of_the_report(finished):
@@ -191,11 +166,13 @@ def test_percentiles_get_no_verdict_and_numbers_are_judged_as_asked(finished):
     assert rows["rci", "0.1"]["budget_kept"] in ("yes", "no", "undecided")
 
 
+@pytest.mark.slow
 def test_one_worker_gives_the_same_bits_as_two(finished, tmp_path):
     finish(tmp_path / "b", "--workers", "1")
     assert artefacts(tmp_path / "b") == artefacts(finished[0])
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_continues_to_the_same_bits(finished, tmp_path):
     out = tmp_path / "b"
     rng = np.random.default_rng(0)
@@ -252,7 +229,7 @@ def test_all_safe_data_is_refused_with_a_reason(tmp_path):
         run_jobs(plan(config, tmp_path), Engine(workers=1), lambda job, share, seconds: None)
 
 
-@pytest.mark.parametrize("deaths", [1, 3])
+@pytest.mark.parametrize("deaths", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_dead_worker_is_replaced_and_its_job_tried_again_but_not_for_ever(tmp_path, deaths):
     """A worker that the system kills, for want of memory for instance."""
     job = Job(

@@ -12,6 +12,7 @@ from rci.data.batch import sequences
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
 from rci.redistribution import REDISTRIBUTORS, redistribute
+from rci.redistribution.base import Training
 
 
 def quick(method, **options):
@@ -152,9 +153,15 @@ def test_what_is_not_return_equivalent_says_so(method, point_episodes, point_lab
     assert meta["return_equivalent"] is costs.return_equivalent
     if costs.return_equivalent:
         assert costs.unit == "cost"
-    if "epochs" in quick(method):  # whether it won by the length of episodes alone
+    if Training in REDISTRIBUTORS[method].shared:  # whether it won by the length of episodes alone
         assert 0 <= meta["info"]["matched_pairs_accuracy"] <= 1
         assert meta["info"]["matched_pairs"] > 0
+
+
+def test_settings_of_training_are_for_methods_that_train(method):
+    entry = REDISTRIBUTORS[method]
+    trains = entry.make(entry.config()).update is not None
+    assert (Training in entry.shared) == trains, "`shared` of its entry names what has an effect, and no more"
 
 
 def test_foreign_labels_and_unknown_settings(method, point_episodes, point_labels):

@@ -21,6 +21,7 @@ from rci.labeling.session import read_session
 from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, START
 from rci.tasks.highway.scene import observe
 
+pytestmark = pytest.mark.browser
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",

@@ -119,6 +119,7 @@ print(learn(episodes, labels, costs, seed=3, behaviour=behaviour, checkpoint=sys
 """
 
 
+@pytest.mark.slow
 def test_killed_without_warning(logs, tmp_path):
     """kill -9 at any time after the first checkpoint; the same command ends in the policy of an undisturbed one."""
     paths = [str(tmp_path / name) for name in ("episodes", "labels", "costs", "behaviour")]

@@ -89,6 +89,7 @@ def test_redistribution(swept, place):
     assert artefacts(place / "costs-local-members") == artefacts(place / "costs-ray-members")
 
 
+@pytest.mark.slow
 def test_the_study_of_the_paper(place):
     """Two lengths of one training; on Ray, too, the longer one goes on from the shorter one."""
     (place / "study.py").write_text(STUDY)

@@ -55,8 +55,8 @@ def test_version_and_commands():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_shows_an_example(command):
-    result = rci(command, "--help")
+def test_every_command_shows_an_example(command, rci_here, tmp_path):
+    result = rci_here(command, "--help", cwd=tmp_path)
     assert result.returncode == 0
     assert f"Example: rci {command}" in result.stdout
 

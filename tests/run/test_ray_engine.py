@@ -130,6 +130,7 @@ class Drive:
         return Counter(note["task"] for note in self.attempts())
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_one_attempt(cluster, undisturbed, tmp_path):
     drive = Drive(cluster, tmp_path, held="collect-2")
     process = drive.start()
@@ -155,6 +156,7 @@ def test_a_killed_node_costs_what_it_was_doing(cluster, undisturbed, tmp_path):
     assert drive.counts()[victim["task"]] == 2
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on_where_it_was(cluster, undisturbed, tmp_path):
     drive = Drive(cluster, tmp_path)
     process = drive.start()
@@ -173,6 +175,7 @@ def test_a_killed_driver_goes_on_where_it_was(cluster, undisturbed, tmp_path):
     assert sum(begun.values()) < sum(drive.counts().values())
 
 
+@pytest.mark.slow
 def test_a_task_that_always_fails_is_told_with_its_log_and_the_rest_goes_on(cluster, undisturbed, tmp_path):
     drive = Drive(cluster, tmp_path, broken=True, poison="label-5")
     code, said = drive.finish()
@@ -190,6 +193,7 @@ def test_a_task_that_always_fails_is_told_with_its_log_and_the_rest_goes_on(clus
     assert content(drive.out) == others
 
 
+@pytest.mark.slow
 def test_a_slow_node_gets_less_to_do(cluster, undisturbed, tmp_path):
     slow = cluster.add()
     drive = Drive(cluster, tmp_path, slow=slow)

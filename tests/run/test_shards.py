@@ -391,6 +391,7 @@ def test_mistakes_are_told_before_anything_is_read(fleet, tmp_path, point_episod
         redistribute_shards(empty, out, fleet / "costs")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_shard(tmp_path):
     """After a shard of 60 MB, one of 120 MB takes no more, but for what the allocator keeps."""
     code = """if True:

@@ -304,6 +304,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_kill_9(tmp_path):
     """A real command, killed again and again while it writes, and at last left alone."""
     rng = np.random.default_rng(0)

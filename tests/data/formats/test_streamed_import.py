@@ -154,7 +154,9 @@ def write_large(path, block, episodes):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["hdf5", "parquet", "npz"])
+@pytest.mark.parametrize(
+    "kind", ["hdf5", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("parquet", "npz"))]
+)
 def test_memory_does_not_grow_with_the_file(kind, tmp_path):
     """120 MB of observations need no more than 60 MB, which reading them at once does not keep."""
     block = np.random.default_rng(0).random((LENGTH, WIDTH), np.float32)
