@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 from paper_rows import row, sweep, whole_study
+from rci.run.paper.bars import MET, MISSED, OPEN
 
 from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.evaluation.stats import clopper_pearson, t_half_width
 from rci.run.paper.answers import NOT_RUN
-from rci.run.paper.bars import MET, MISSED, OPEN
 from rci.run.paper.frontiers import compared_returns, method_frontier
 from rci.run.paper.outcomes import select_by_simulator, select_from_logs
 from rci.run.paper.policy_rows import NAMES, policy_rows

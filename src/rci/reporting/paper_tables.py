@@ -28,7 +28,8 @@ OUTCOMES, CONTRASTS, FRONTIERS = "outcomes", "contrasts", "frontiers"
 USUAL = (OUTCOMES, CONTRASTS, FRONTIERS)
 # Where a learner has a threshold for every wish, no one policy is selected: methods are compared at the same return.
 KINDS: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("best-learner", "best-learner-arm", "when-it-pays", "imperfect-labels", "horizon"), (FRONTIERS,)
+    ("controls", "best-learner", "best-learner-arm", "when-it-pays", "imperfect-labels", "horizon"),
+    (FRONTIERS,),
 )
 SEEDS_NOTE = "Every seed has a recording, a behaviour model, step costs and trainings of its own."
 OUTCOME_NOTE = (

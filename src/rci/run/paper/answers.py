@@ -38,6 +38,10 @@ QUESTIONS = {
         "Label noise",
         "What if stops come too early or too late, or every fifth label is wrong?",
     ),
+    "controls": (
+        "Was the baseline held back?",
+        "Does the paper's learner do better with sparse costs over several steps, or with a fixed price?",
+    ),
     "best-learner": (
         "Redistribution under the best learner, on the highway",
         "Which step costs does the learner `feasible` need for the fewest violations at the same return?",
@@ -69,6 +73,7 @@ def answer_of(name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Fronti
         "readings": lambda: _by_kind(outcomes, lambda o: o.setting.task),
         "composition": lambda: _by_kind(outcomes, lambda o: o.setting.dataset),
         "label-noise": lambda: _by_kind(outcomes, lambda o: o.setting.noise),
+        "controls": lambda: _ranked(frontiers),
         "best-learner": lambda: _ranked(frontiers),
         "best-learner-arm": lambda: _ranked(frontiers),
         "when-it-pays": lambda: _cells_won(frontiers),

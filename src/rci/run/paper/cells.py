@@ -106,8 +106,7 @@ def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     from rci.learning import DISCOUNT
 
     own = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
-    if cell.learner == OURS:
-        own |= METHODS[cell.method].feasible
+    own |= METHODS[cell.method].changes(cell.learner)
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
         own["cost_discount"] = own.get("discount", DISCOUNT)
     return {"method": cell.learner, **own, "updates": cell.updates}

@@ -54,7 +54,7 @@ PICTURES = {
 QUESTIONS = (
     (
         "Is the paper's claim true as it stands?",
-        ("highway", "fetch-reach", "readings", "composition", "label-noise"),
+        ("highway", "fetch-reach", "readings", "composition", "label-noise", "controls"),
     ),
     ("Does redistribution pay under the best learner?", ("best-learner", "best-learner-arm")),
     ("When does it pay?", ("when-it-pays", "imperfect-labels", "horizon")),
@@ -102,8 +102,8 @@ def tables_document(rows: Sequence[Row]) -> str:
 
 POSSIBLE_NOTE = (
     "The default learner on labels as they are, five recordings, 1,000 test episodes each (`rci bench budgets`), "
-    "beside drivers trained online who know the danger (`rci reference`): how rarely they violate at the same return, and "
-    "how much of the way from the policy without a budget to the best of them the budgets go."
+    "beside drivers trained online who know the danger (`rci reference`): how rarely they violate at the same return, "
+    "and how much of the way from the policy without a budget to the best of them the budgets go."
 )
 
 

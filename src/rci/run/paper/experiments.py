@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 Table = Mapping[str, Any]
@@ -20,10 +21,15 @@ REWARD_ONLY = "reward-only"
 
 
 class Method(NamedTuple):
-    """The settings of a redistributor, and how `feasible` uses what it makes."""
+    """The settings of a redistributor, and what each learner does with what it makes."""
 
     redistribute: dict[str, Any]
-    feasible: dict[str, Any]
+    feasible: Mapping[str, Any] = MappingProxyType({})
+    papers: Mapping[str, Any] = MappingProxyType({})
+
+    def changes(self, learner: str) -> Mapping[str, Any]:
+        """In the settings of a learner."""
+        return self.feasible if learner == OURS else self.papers
 
 
 # What was charged so far draws the hazard of the labels; what is never negative is read as a hazard itself.
@@ -32,18 +38,21 @@ SOFT = {"head": "hazard"}
 PREFIX = {"method": "rudder", "loss": "prefix"}
 # A method is called by what it is; the paper's is `rudder`. Settings and uses were chosen on other logs.
 METHODS: dict[str, Method] = {
-    REWARD_ONLY: Method({"method": "sparse"}, {}),  # which it ignores
-    "sparse": Method({"method": "sparse"}, {}),
+    REWARD_ONLY: Method({"method": "sparse"}),  # which it ignores
+    "sparse": Method({"method": "sparse"}),
     "sparse-outcome": Method({"method": "sparse"}, {"guide": "outcome"}),  # Monte Carlo, half of the target
-    "hazard": Method({"method": "hazard"}, {}),
-    "rudder": Method({"method": "rudder"}, {}),
-    "rudder-prefix": Method(PREFIX, {}),
-    "potential": Method({"method": "potential"}, {}),
-    "transformer": Method({"method": "transformer"}, {}),
-    "traces": Method({"method": "traces"}, {}),
-    "rrd": Method({"method": "rrd"}, {}),
-    "grd": Method({"method": "grd"}, {}),
-    "uniform": Method({"method": "uniform"}, {}),
+    "sparse-10-steps": Method({"method": "sparse"}, papers={"cost_steps": 10}),
+    "sparse-all-steps": Method({"method": "sparse"}, papers={"cost_steps": 0}),  # Monte Carlo
+    "sparse-hinge": Method({"method": "sparse"}, papers={"pricing": "hinge"}),
+    "hazard": Method({"method": "hazard"}),
+    "rudder": Method({"method": "rudder"}),
+    "rudder-prefix": Method(PREFIX),
+    "potential": Method({"method": "potential"}),
+    "transformer": Method({"method": "transformer"}),
+    "traces": Method({"method": "traces"}),
+    "rrd": Method({"method": "rrd"}),
+    "grd": Method({"method": "grd"}),
+    "uniform": Method({"method": "uniform"}),
     "rudder-prefix-guide": Method(PREFIX, GUIDED),
     "rudder-prefix-soft": Method({**PREFIX, "sign": "nonnegative"}, SOFT),
 }
@@ -112,7 +121,8 @@ class Scale:
 
 HIGHWAY, FETCH, POINT = Logs("highway"), Logs("fetch-reach"), Logs("point")
 CORE = (REWARD_ONLY, "sparse", "hazard", "rudder")
-EVERY = tuple(METHODS)
+CONTROLS = ("sparse-10-steps", "sparse-all-steps", "sparse-hinge")  # of the paper's learner
+EVERY = tuple(name for name in METHODS if name not in CONTROLS)
 SOME = (
     REWARD_ONLY,
     "sparse",
@@ -177,6 +187,9 @@ EXPERIMENTS: dict[str, Experiment] = {
             CORE,
             PERCENTILES,
             seeds="ablation",
+        ),
+        Experiment(
+            "controls", (HIGHWAY,), (REWARD_ONLY, "sparse", *CONTROLS), ("0.1", "0.4"), seeds="ablation"
         ),
         Experiment("heatmaps", (HIGHWAY,), ("sparse", "hazard", "rudder"), ("P10", "P30"), drawn=True),
         Experiment("vector-fields", (FETCH,), ("rudder",), PERCENTILES, drawn=True),
