@@ -12,139 +12,36 @@ Importing this package loads nothing heavy; each name is resolved when it is fir
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from rci import (
-        collection,
-        data,
-        evaluation,
-        labeling,
-        learning,
-        nets,
-        redistribution,
-        reporting,
-        runtime,
-        tasks,
-    )
-    from rci.collection import collect
-    from rci.data.errors import RciError
-    from rci.data.formats import (
-        convert_dataset,
-        import_d4rl,
-        import_dataset,
-        import_dsrl,
-        import_logs,
-        import_minari,
-        import_omnisafe,
-        read_d4rl,
-        read_dsrl,
-        read_logs,
-        read_minari,
-        read_omnisafe,
-        write_dsrl,
-        write_minari,
-        write_parquet,
-    )
-    from rci.data.types import Episode, Episodes, Labels, Oracle, Policy, Scores, StepCosts
-    from rci.evaluation import evaluate
-    from rci.labeling import label
-    from rci.learning import learn
-    from rci.learning.fqe import judge
-    from rci.learning.onnx import export_onnx
-    from rci.learning.selection import select
-    from rci.redistribution import redistribute
-
-_MODULES = (
-    "collection",
-    "data",
-    "evaluation",
-    "labeling",
-    "learning",
-    "nets",
-    "redistribution",
-    "reporting",
-    "runtime",
-    "tasks",
-)
+# Where every name comes from. A module that is named under itself is given out whole.
 _NAMES = {
-    "collect": "rci.collection",
-    "label": "rci.labeling",
-    "redistribute": "rci.redistribution",
-    "learn": "rci.learning",
-    "judge": "rci.learning.fqe",
-    "export_onnx": "rci.learning.onnx",
-    "select": "rci.learning.selection",
-    "evaluate": "rci.evaluation",
-    "RciError": "rci.data.errors",
-    **dict.fromkeys(
-        (
-            *(
-                f"{verb}_{name}"
-                for verb in ("read", "import")
-                for name in ("d4rl", "dsrl", "logs", "minari", "omnisafe")
-            ),
-            "import_dataset",
-            "convert_dataset",
-            "write_dsrl",
-            "write_minari",
-            "write_parquet",
-        ),
-        "rci.data.formats",
-    ),
-    **dict.fromkeys(
-        ("Episode", "Episodes", "Labels", "Oracle", "Policy", "Scores", "StepCosts"), "rci.data.types"
-    ),
+    name: module
+    for module, names in {
+        "rci.collection": "collection collect",
+        "rci.data": "data",
+        "rci.data.errors": "RciError",
+        "rci.data.types": "Episode Episodes Labels Oracle Policy Scores StepCosts",
+        "rci.data.formats": "read_d4rl read_dsrl read_logs read_minari read_omnisafe import_d4rl import_dsrl "
+        "import_logs import_minari import_omnisafe import_dataset convert_dataset "
+        "write_dsrl write_minari write_parquet",
+        "rci.evaluation": "evaluation evaluate",
+        "rci.labeling": "labeling label",
+        "rci.learning": "learning learn",
+        "rci.learning.fqe": "judge",
+        "rci.learning.onnx": "export_onnx",
+        "rci.learning.selection": "select",
+        "rci.nets": "nets",
+        "rci.redistribution": "redistribution redistribute",
+        "rci.reporting": "reporting",
+        "rci.runtime": "runtime",
+        "rci.tasks": "tasks",
+    }.items()
+    for name in names.split()
 }
-
-__all__ = [
-    "Episode",
-    "Episodes",
-    "Labels",
-    "Oracle",
-    "Policy",
-    "RciError",
-    "Scores",
-    "StepCosts",
-    "__version__",
-    "collect",
-    "collection",
-    "convert_dataset",
-    "data",
-    "evaluate",
-    "evaluation",
-    "export_onnx",
-    "import_d4rl",
-    "import_dataset",
-    "import_dsrl",
-    "import_logs",
-    "import_minari",
-    "import_omnisafe",
-    "judge",
-    "label",
-    "labeling",
-    "learn",
-    "learning",
-    "load",
-    "nets",
-    "read_d4rl",
-    "read_dsrl",
-    "read_logs",
-    "read_minari",
-    "read_omnisafe",
-    "redistribute",
-    "redistribution",
-    "reporting",
-    "runtime",
-    "save",
-    "select",
-    "tasks",
-    "write_dsrl",
-    "write_minari",
-    "write_parquet",
-]
+__all__ = ["__version__", "load", "save", *_NAMES]
 
 
 def load(path: Any, verify: bool = True) -> Any:
@@ -170,11 +67,10 @@ def save(record: Any, path: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _MODULES:
-        return importlib.import_module(f"rci.{name}")
-    raise AttributeError(f"module 'rci' has no attribute {name!r}")
+    if name not in _NAMES:
+        raise AttributeError(f"module 'rci' has no attribute {name!r}")
+    module = importlib.import_module(_NAMES[name])
+    return module if _NAMES[name] == f"rci.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -8,11 +8,12 @@ import struct
 import hypothesis.extra.numpy as shapes
 import numpy as np
 import pytest
+from film_reader import parse_film
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
-from rci.labeling.server.film_bytes import film_bytes, parse_film
+from rci.labeling.server.film_bytes import film_bytes
 from rci.tasks.film import KINDS, Film
 
 FACTS = st.dictionaries(

@@ -132,6 +132,13 @@ def test_broken_pictures_are_refused(damage, reason: str, tmp_path: Path) -> Non
         look_at(damage(picture_of(grey(9))), "it")
 
 
+@pytest.mark.parametrize("side", [9_000, 20_000])
+def test_a_small_file_that_would_unpack_to_very_many_pixels_is_refused(side: int) -> None:
+    """The bytes are few; what they claim to be is refused before anything is unpacked."""
+    with pytest.raises(RciError, match=r"^it cannot be shown: it has more than \d+ pixels\.$"):
+        look_at(with_size(picture_of(grey(9)), side, side), "it")
+
+
 # Folders of files
 
 

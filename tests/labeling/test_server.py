@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ragged, sparse_costs
+from film_reader import parse_film
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from serving import COMMAND, Client, Server, server
@@ -23,7 +24,6 @@ from serving import COMMAND, Client, Server, server
 import rci
 from rci.data.errors import RciError
 from rci.labeling.server import listen
-from rci.labeling.server.film_bytes import parse_film
 from rci.labeling.server.image_files import picture_of
 from rci.labeling.server.listen import MOST_CONNECTIONS
 from rci.labeling.session import read_session

@@ -46,6 +46,9 @@ class Episodes(Record):
     """
 
     kind: ClassVar[str] = "episodes"
+    stored: ClassVar[tuple[str, ...]] = (
+        "obs", "action", "reward", "lengths", "terminated", "truncated", "source",
+    )  # fmt: skip
     obs: Array
     action: Array
     reward: Array
@@ -213,17 +216,6 @@ class Episodes(Record):
 
         return plot_episodes(self)
 
-    def arrays(self) -> dict[str, Array]:
-        return {
-            "obs": self.obs,
-            "action": self.action,
-            "reward": self.reward,
-            "lengths": self.lengths,
-            "terminated": self.terminated,
-            "truncated": self.truncated,
-            "source": np.asarray(self.source),
-        }
-
     def meta(self) -> dict[str, Any]:
         return {"task": self.task, "sources": list(self.sources)}
 
@@ -236,6 +228,7 @@ class Oracle(Record):
     """
 
     kind: ClassVar[str] = "oracle"
+    stored: ClassVar[tuple[str, ...]] = ("unsafe", "distance", "lengths")
     unsafe: Array
     distance: Array
     lengths: Array
@@ -269,9 +262,6 @@ class Oracle(Record):
     def first_unsafe(self) -> Array:
         """Index of the first unsafe transition of each episode, -1 where there is none."""
         return first_true(self.unsafe, self.lengths)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"unsafe": self.unsafe, "distance": self.distance, "lengths": self.lengths}
 
     def meta(self) -> dict[str, Any]:
         return {"episodes_hash": self.episodes_hash}

@@ -51,6 +51,7 @@ class Labels(Record):
     """
 
     kind: ClassVar[str] = "labels"
+    stored: ClassVar[tuple[str, ...]] = ("stop_index", "cost", "lengths")
     stop_index: Array
     cost: Array  # [N], or [N, K] with K channels
     lengths: Array  # as recorded, before the stop cuts them
@@ -140,9 +141,6 @@ class Labels(Record):
         from rci.data.plots import plot_labels
 
         return plot_labels(self)
-
-    def arrays(self) -> dict[str, Array]:
-        return {"stop_index": self.stop_index, "cost": self.cost, "lengths": self.lengths}
 
     def meta(self) -> dict[str, Any]:
         return {"episodes_hash": self.episodes_hash, **named_channels(self.channels)}

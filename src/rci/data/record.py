@@ -50,9 +50,11 @@ class Record:
 
     kind: ClassVar[str]
 
+    stored: ClassVar[tuple[str, ...]]  # its fields that are arrays
+
     def arrays(self) -> dict[str, Array]:
         """The arrays to be written, by name."""
-        raise NotImplementedError
+        return {name: getattr(self, name) for name in self.stored}
 
     def meta(self) -> dict[str, Any]:
         """What describes the arrays, as JSON values."""

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import hashlib
 import importlib.metadata
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from rci.data import files
 from rci.data.errors import RciError
+from rci.data.files import alive as alive
+from rci.data.files import own_file
+from rci.data.files import write_file as write_file
 from rci.data.manifest import check_manifest
-from rci.data.places import own_file
 from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
 from rci.data.reference import Reference
 from rci.data.types import (
@@ -47,20 +47,10 @@ FORMAT_VERSION = 1
 KINDS: dict[str, type[Record]] = {
     cls.kind: cls
     for cls in (
-        Demonstrators,
-        Informed,
-        Episodes,
-        Oracle,
-        Labels,
-        StepCosts,
-        Behaviour,
-        Checkpoint,
-        Policy,
-        SavedMonitor,
-        Scores,
-        Reference,
+        Demonstrators, Informed, Episodes, Oracle, Labels, StepCosts, Behaviour, Checkpoint, Policy, SavedMonitor,
+        Scores, Reference,
     )
-}
+}  # fmt: skip
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 RECORDED_PACKAGES = ("rci", "numpy", "jax", "equinox", "optax", "gymnasium", "numba")
 RECORDED_EXTRAS = ("mujoco", "gymnasium-robotics")  # where they are installed
@@ -99,7 +89,7 @@ def write(
                     continue
             with open(temporary / f"{name}.npy", "wb") as file:
                 _write_array(file, array)
-                sync(file)
+                files.sync(file)
         write_manifest(temporary, manifest)
     return Path(folder)
 
@@ -109,37 +99,22 @@ def placing(folder: str | Path, kind: str) -> Iterator[Path]:
     """The name of a temporary folder that takes the place of `folder` when all has gone well, and else vanishes."""
     target = Path(folder)
     check_place(target, kind)
-    temporary = target.parent / f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
     try:
-        yield temporary
-        sync_folder(temporary)
-        _replace(temporary, target)
+        with files.placing(target) as temporary:
+            yield temporary
     except OSError as error:
-        raise RciError(_reason(error, target)) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if error.errno not in NO_SPACE:
+            raise RciError(f"cannot write {target}: {error.strerror or error}.") from error
+        raise RciError(
+            f"no space left to write {target}; nothing was written, and what stood there before is untouched."
+        ) from error
 
 
 def write_manifest(folder: Path, manifest: str) -> None:
     """The last file of an artefact."""
     with open(folder / "manifest.json", "w", encoding="utf-8") as file:
         file.write(manifest)
-        sync(file)
-
-
-def write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Write a plain file under another name and rename it, so that a killed writer leaves no half file."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with open(temporary, "wb", opener=partial(os.open, mode=mode)) as file:
-            file.write(content)
-            sync(file)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise RciError(f"cannot write {path}: {error.strerror or error}.") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        files.sync(file)
 
 
 def read(folder: str | Path, kind: str | None = None, verify: bool = True) -> Any:
@@ -162,7 +137,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     """The manifest of an artefact folder, checked against its own checksum."""
     path = Path(folder)
     if not path.exists():
-        _tidy(path)
+        files.tidy(path)
     if not path.exists():
         raise RciError(f"there is nothing at {path}.")
     try:
@@ -213,7 +188,7 @@ def check_place(folder: str | Path, kind: str | None = None) -> None:
     target = Path(folder)
     if not target.name:
         raise RciError(f"{target} is no name of a folder to write to; say one, such as runs/mine.")
-    _tidy(target)
+    files.tidy(target)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
     if kind is not None and target.exists() and (standing := _kind(target)) not in (kind, None):
@@ -302,68 +277,3 @@ def _read_array(path: Path, name: str, entry: Mapping[str, Any], verify: bool) -
     if verify and array_digest(array) != entry["sha256"]:
         raise RciError(f"{path} is damaged: the array {name!r} has a wrong checksum.")
     return array
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    """Put the finished folder in its place. A folder cannot be renamed over a full one, so that one steps aside."""
-    aside = target.parent / f".{target.name}.old-{os.getpid()}-{secrets.token_hex(4)}"
-    with contextlib.suppress(FileNotFoundError):
-        os.rename(target, aside)
-    try:
-        os.rename(temporary, target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            if aside.exists():
-                os.rename(aside, target)
-            raise
-        _replace(temporary, target)  # another writer was quicker: what it put there steps aside too
-    sync_folder(target.parent)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _tidy(target: Path) -> None:
-    """Clear away what killed writers of the same artefact left; what stepped aside for nothing steps back."""
-    name = glob.escape(target.name)
-    for pattern in (f".{name}.old-*", f".{name}.tmp-*"):
-        for leftover in sorted(target.parent.glob(pattern)):
-            owner = leftover.name.split("-")[-2]
-            if owner.isdigit() and alive(int(owner)):
-                continue
-            if ".old-" in leftover.name and not target.exists():
-                os.rename(leftover, target)
-            else:
-                shutil.rmtree(leftover, ignore_errors=True)
-
-
-def alive(process: int) -> bool:
-    """Whether there is a process of this number on this machine."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # the latter: there are no processes of such numbers
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def sync(file: Any) -> None:
-    """Make sure that what a file holds is on the disk."""
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make sure that the names in a folder are on the disk, not only what the files hold."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _reason(error: OSError, target: Path) -> str:
-    if error.errno in NO_SPACE:
-        return (
-            f"no space left to write {target}; nothing was written, and what stood there before is untouched."
-        )
-    return f"cannot write {target}: {error.strerror or error}."

@@ -109,6 +109,7 @@ class Scores(Record):
     """Evaluation episodes of one policy: return over the whole episode, until the first violation, and safety."""
 
     kind: ClassVar[str] = "scores"
+    stored: ClassVar[tuple[str, ...]] = ("returns", "returns_until_stop", "first_violation", "lengths")
     returns: Array
     returns_until_stop: Array
     first_violation: Array  # index of the first unsafe transition, -1 = none
@@ -165,14 +166,6 @@ class Scores(Record):
         from rci.data.plots import plot_scores
 
         return plot_scores(self)
-
-    def arrays(self) -> dict[str, Array]:
-        return {
-            "returns": self.returns,
-            "returns_until_stop": self.returns_until_stop,
-            "first_violation": self.first_violation,
-            "lengths": self.lengths,
-        }
 
     def meta(self) -> dict[str, Any]:
         return {"info": self.info}

@@ -13,24 +13,15 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.files import write_file
 from rci.data.record import check_lengths
-from rci.data.store import write_file
 from rci.data.types import Labels
 from rci.labeling.answers import SAFE, STOP, VERDICTS, Answer, check_name
 from rci.labeling.rows import MISSING, amount, flag, is_empty, read_rows, whole_number
 
 COLUMNS = (
-    "annotator",
-    "episode",
-    "showing",
-    "verdict",
-    "stop_index",
-    "seconds",
-    "pace",
-    "watched",
-    "time",
-    "review",
-)
+    "annotator", "episode", "showing", "verdict", "stop_index", "seconds", "pace", "watched", "time", "review",
+)  # fmt: skip
 SUFFIXES = (".csv", ".jsonl")
 EMPTY_FILE = "a file without answers still has a line with the names of its columns."
 

@@ -8,7 +8,6 @@ Anything else that is wrong with a line is damage, and is reported, not repaired
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.data.store import sync_folder
+from rci.data.files import saying, sync_folder, take_lock
 
 SUM = "sum"  # the name of the checksum in a line
 SUM_DIGITS = 12
@@ -33,16 +32,13 @@ class Journal:
         self.path = path
         new = not path.exists()
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        except OSError as error:
-            raise RciError(f"cannot write {path}: {error.strerror or error}.") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
+            self._file = take_lock(path, mode=0o600, flags=os.O_APPEND)
+        except BlockingIOError:
             raise RciError(
                 f"{path.parent} is in use: another `rci serve` or import writes to it; stop that one first."
             ) from None
+        except OSError as error:
+            raise RciError(f"cannot write {path}: {error.strerror or error}.") from None
         try:
             self.entries, self._size = _parse(path)
             os.ftruncate(self._file, self._size)
@@ -86,10 +82,8 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 def _parse(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The entries, and where the last whole line ends."""
-    try:
+    with saying("read", path):
         data = path.read_bytes()
-    except OSError as error:
-        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
     end = data.rfind(b"\n") + 1
     return [_entry(line, path, number) for number, line in enumerate(data[:end].splitlines(), 1)], end
 

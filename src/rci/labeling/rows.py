@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import operator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +68,20 @@ def whole_number(value: Any, where: str) -> int:
 
 def amount(value: Any, where: str) -> float:
     """A number from 0 on, from a file."""
+    return _number(value, where, "from 0 on", lambda number: 0 <= number < math.inf)
+
+
+def grade(value: Any, where: str) -> float:
+    """How bad a stop was, from a file or a caller."""
+    return _number(value, where, "above 0 and at most 1", lambda number: 0 < number <= 1)
+
+
+def _number(value: Any, where: str, limits: str, fits: Callable[[float], bool]) -> float:
     try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value)
-        if not 0 <= number < math.inf:
+        if isinstance(value, bool) or not fits(number := float(value)):
             raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise RciError(f"{where} must be a number from 0 on, got {value!r}.") from None
+        raise RciError(f"{where} must be a number {limits}, got {value!r}.") from None
     return number
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from rci.data.errors import RciError
 from rci.data.record import expect
 from rci.data.types import Episode, Episodes, Labels, first_true
-from rci.labeling.rows import MISSING, is_empty, read_rows, whole_number
+from rci.labeling.rows import MISSING, grade, is_empty, read_rows, whole_number
 from rci.tasks import get
 from rci.tasks.base import check_observations
 
@@ -67,13 +67,13 @@ def rule_labels(episodes: Episodes, task_name: str, severity: ArrayLike | None =
     # A row per episode: what was seen after its stop, or, where there is none, after its first step, which is safe.
     seen = after[episodes.step_offset[:-1] + np.maximum(stop, 0)]
     fired = np.stack([rule(seen) for rule in task.channels.values()], axis=-1).astype(np.float64)
-    grade = np.asarray(1.0 if severity is None else severity, np.float64)
-    if grade.shape not in ((), stop.shape, fired.shape):
+    graded = np.asarray(1.0 if severity is None else severity, np.float64)
+    if graded.shape not in ((), stop.shape, fired.shape):
         raise RciError(
-            f"severity must be one number, or have shape {stop.shape} or {fired.shape}, got {grade.shape}."
+            f"severity must be one number, or have shape {stop.shape} or {fired.shape}, got {graded.shape}."
         )
-    grade = grade[:, None] if grade.ndim == 1 else grade
-    return Labels.for_episodes(episodes, stop, fired * grade, tuple(task.channels))
+    graded = graded[:, None] if graded.ndim == 1 else graded
+    return Labels.for_episodes(episodes, stop, fired * graded, tuple(task.channels))
 
 
 def read_stops(path: str | Path, episodes: int) -> list[Answer]:
@@ -102,20 +102,8 @@ def read_stops(path: str | Path, episodes: int) -> list[Answer]:
         if graded is MISSING or is_empty(graded) or stop < 0:
             stops[episode] = stop
         else:
-            stops[episode] = stop, _severity(graded, f"{where}: severity")
+            stops[episode] = stop, grade(graded, f"{where}: severity")
     return stops
-
-
-def _severity(value: Any, where: str) -> float:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = float(value)
-        if not 0 < number <= 1:
-            raise ValueError
-    except (TypeError, ValueError):
-        raise RciError(f"{where} must be a number above 0 and at most 1, got {value!r}.") from None
-    return number
 
 
 def _grade(answer: Answer, episode: int) -> float:
@@ -125,7 +113,7 @@ def _grade(answer: Answer, episode: int) -> float:
     if len(answer) != 2:
         raise RciError(f"the label of episode {episode} must be (stop index, severity), got {answer!r}.")
     stop, severity = answer
-    return 1.0 if stop is None or stop == -1 else _severity(severity, f"the severity of episode {episode}")
+    return 1.0 if stop is None or stop == -1 else grade(severity, f"the severity of episode {episode}")
 
 
 def _stop_index(answer: Any, episode: int) -> int:

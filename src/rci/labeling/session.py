@@ -20,8 +20,8 @@ import numpy as np
 
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError, unknown_name
+from rci.data.files import saying, write_file
 from rci.data.record import Array
-from rci.data.store import write_file
 from rci.labeling.answers import Action, Answer, Standing, Undo, check_name, fold
 from rci.labeling.journal import Journal, read_journal
 
@@ -173,10 +173,8 @@ def open_session(
             raise _no_session(place)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise RciError(f"{place} exists and holds no labelling session; choose another folder.")
-        try:
+        with saying("write", place):
             place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RciError(f"cannot write {place}: {error.strerror or error}.") from None
         _write_facts(place, episodes.hash, [int(n) for n in episodes.lengths], rate or DEFAULT_RATE)
     session = OpenSession(place, _facts(place))
     try:

@@ -6,12 +6,13 @@ runs, its result does not depend on how many workers there are.
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import os
 import tempfile
 from pathlib import Path
 
 from rci.data.cache import cache_folder
+from rci.data.files import take_lock
 
 
 def available_cores() -> list[int]:
@@ -38,19 +39,12 @@ def prepare_process(core: int | None = None) -> None:
 def claim_core() -> int | None:
     """A core that no other process has claimed, kept until this process ends; None where all are taken.
 
-    For processes that know nothing of each other, as the workers of a cluster. The system gives a lock back however
-    its holder ends, so there are no stale ones.
+    For processes that know nothing of each other, as the workers of a cluster. A claim ends with its process,
+    however that ends.
     """
     for core in available_cores():
         path = Path(tempfile.gettempdir()) / f"rci-core-{os.getuid()}-{core}.lock"
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError:  # not ours to lock
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-        else:
+        with contextlib.suppress(OSError):  # somebody else's, or not ours to lock
+            take_lock(path, mode=0o600)
             return core  # the descriptor stays open on purpose: it is the claim
     return None

@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rci.data.errors import RciError
-from rci.data.store import alive
+from rci.data.files import alive, saying
 
 WORK, CLUSTER = "rci-work", "rci-ray"  # begin the names: of workers' folders, and of clusters on this machine
 
@@ -18,10 +17,8 @@ WORK, CLUSTER = "rci-work", "rci-ray"  # begin the names: of workers' folders, a
 def own_folder(kind: str, root: str | None = None) -> Path:
     """A new temporary folder of this process."""
     place = root or tempfile.gettempdir()
-    try:
+    with saying("write to", place):
         return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=place))
-    except OSError as error:
-        raise RciError(f"cannot write to {place}: {error.strerror or error}.") from None
 
 
 def clear_leftovers(kind: str, root: str | None = None) -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
-import secrets
 import tempfile
 import time
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
+from rci.data.files import placing, saying
 from rci.run.engine import refuse_password
 
 MANIFEST = "manifest.json"
@@ -152,16 +151,10 @@ class ObjectStore:
         target = f"{root}/{name}"
         try:
             if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
-                temporary = f"{root}/{TEMPORARY}/{secrets.token_hex(16)}"
-                for path in (target, temporary):
-                    Path(path).parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    system.put_file(str(source), temporary)
-                    with open(temporary, "rb") as file:
-                        os.fsync(file.fileno())
-                    os.replace(temporary, target)
-                finally:
-                    Path(temporary).unlink(missing_ok=True)
+                for folder in (Path(target).parent, Path(root, TEMPORARY)):
+                    folder.mkdir(parents=True, exist_ok=True)
+                with placing(Path(target), Path(root, TEMPORARY)) as temporary:
+                    system.put_file(str(source), str(temporary))
             else:
                 system.put_file(str(source), target)
         except Exception as error:
@@ -193,10 +186,8 @@ class ObjectStore:
 
 def address_of(folder: Path) -> str:
     """The hash by which a store keeps an artefact."""
-    try:
+    with saying("read", folder):
         return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
-    except OSError as error:
-        raise RciError(f"cannot read {folder}: {error.strerror or error}.") from None
 
 
 def is_sound(folder: Path, content: str) -> bool:

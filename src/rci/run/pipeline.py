@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from rci.data.errors import RciError, unknown_name
-from rci.data.store import write_file
+from rci.data.files import saying, take_lock, write_file
 from rci.run.config import RunConfig
 from rci.run.dispatch import run_jobs
 from rci.run.engine import Accept, Engine, Report, Task, accept_none
@@ -208,33 +208,26 @@ def run_pipeline(config: RunConfig, out: Path, engine: Engine, report: Report, c
 
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Keep other runs out of the folder. The system gives the lock back when its holder ends, however it ends.
+    """Keep other runs out of the folder.
 
     What killed writers of plain files left is cleared away once nobody else can be writing.
     """
-    with _lock_file(out / "run.lock") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RciError(
-                f"another run is at work in {out}; wait for it, or choose another --out."
-            ) from None
-        except OSError as error:
-            raise RciError(f"cannot lock {out}: {error.strerror or error}.") from None
+    path = out / "run.lock"
+    try:
+        file = take_lock(path)
+    except BlockingIOError:
+        raise RciError(f"another run is at work in {out}; wait for it, or choose another --out.") from None
+    except OSError as error:
+        what = f"write {path}, which keeps other runs away" if error.filename else f"lock {out}"
+        raise RciError(f"cannot {what}: {error.strerror or error}.") from None
+    try:
         for pattern in (".*.tmp-*", "report/.*.tmp-*", "report/figures/.*.tmp-*", "failed/.*.tmp-*"):
             for leftover in out.glob(pattern):
                 if leftover.is_file():
                     leftover.unlink(missing_ok=True)
         yield
-
-
-def _lock_file(path: Path) -> TextIO:
-    try:
-        return open(path, "w")
-    except OSError as error:
-        raise RciError(
-            f"cannot write {path}, which keeps other runs away: {error.strerror or error}."
-        ) from None
+    finally:
+        os.close(file)
 
 
 def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, command: str) -> Path:
@@ -282,10 +275,8 @@ def prepare_folder(out: Path) -> None:
         raise RciError(f"{out} is an artefact; a run needs a folder of its own.")
     if out.exists() and not out.is_dir():
         raise RciError(f"cannot write to {out}: it is a file, and a run needs a folder.")
-    try:
+    with saying("write to", out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RciError(f"cannot write to {out}: {error.strerror or error}.") from None
 
 
 def read_timings(out: Path) -> dict[str, float]:

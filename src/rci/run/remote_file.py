@@ -7,7 +7,6 @@ file of each, and nobody needs a folder that machines share.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -16,22 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
+from rci.data.files import saying, write_file
 from rci.data.formats.export import replacing
-from rci.data.store import write_file
 from rci.run.object_store import open_address
-
-# What file systems call the things that change with a file; each has some of them.
-MARKS = (
-    "ETag",
-    "etag",
-    "md5Hash",
-    "generation",
-    "LastModified",
-    "last_modified",
-    "mtime",
-    "created",
-    "updated",
-)
 
 
 @dataclass(frozen=True, order=True)
@@ -94,27 +80,19 @@ def names_in(folder: str | Path) -> list[str]:
     system, path = open_address(str(folder))
     with _telling("read from", str(folder)):
         system.invalidate_cache()
-        try:
-            found = system.ls(path, detail=True)
-        except FileNotFoundError:
-            return []
-    return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "file")
+        return sorted(name.rpartition("/")[2] for name in system.find(path, maxdepth=1))
 
 
 def file_state(file: File) -> tuple[int, int]:
     """The size of a file and a number that changes with it, of a file of this machine its time in nanoseconds."""
     if isinstance(file, Path):
-        try:
+        with saying("read", file):
             found = os.stat(file)
-        except OSError as error:
-            raise RciError(f"cannot read {file}: {error.strerror or error}.") from None
         return found.st_size, found.st_mtime_ns
     system, path = open_address(file.url)
     with _telling("read", file.url):
         system.invalidate_cache()
-        facts = system.info(path)
-    marks = repr([facts.get(name) for name in MARKS])
-    return int(facts["size"]), int(hashlib.sha256(marks.encode()).hexdigest()[:15], 16)
+        return int(system.size(path)), int(system.checksum(path))
 
 
 @contextlib.contextmanager

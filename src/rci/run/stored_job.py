@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -15,6 +14,7 @@ from pathlib import Path
 from rci.data import store
 from rci.data.cache import cache_folder
 from rci.data.errors import RciError
+from rci.data.files import lock
 from rci.run.engine import Progress
 from rci.run.jobs import Job, oracle_of
 from rci.run.object_store import ObjectStore, is_sound
@@ -126,7 +126,7 @@ def tidy_cache() -> None:
         for place in (cache_folder() / part).glob("*"):
             if place.is_dir() and _is_old(place):
                 # Who is at work there has the lock, and who came first may have used it or cleared it away.
-                with contextlib.suppress(BlockingIOError), _one_by_one(place, fcntl.LOCK_NB):
+                with contextlib.suppress(BlockingIOError), _one_by_one(place, wait=False):
                     if _is_old(place):
                         shutil.rmtree(place, ignore_errors=True)
 
@@ -139,11 +139,10 @@ def _is_old(place: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _one_by_one(place: Path, more: int = 0) -> Iterator[Path]:
+def _one_by_one(place: Path, wait: bool = True) -> Iterator[Path]:
     """The same place, for one process of this machine at a time: the second need not do what the first has done."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(place.with_name(f"{place.name}.lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | more)
+    with lock(place.with_name(f"{place.name}.lock"), wait):
         yield place
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
-from rci.data.formats.d4rl import import_d4rl, read_d4rl
-from rci.data.formats.dsrl import dsrl_source, import_dsrl, read_dsrl, write_dsrl
+from rci.data.formats.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
 from rci.data.formats.imported import Imported, Progress, Source, gather, silent
 from rci.data.formats.logs import import_logs, logs_source, read_logs
 from rci.data.formats.minari import import_minari, minari_source, read_minari

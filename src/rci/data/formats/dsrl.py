@@ -78,6 +78,16 @@ def read_dsrl(path: str | Path, mismatch: Mismatch = "error", progress: Progress
     return import_dsrl(path, mismatch, progress).episodes
 
 
+def import_d4rl(path: str | Path, mismatch: Mismatch = "error", progress: Progress = silent) -> Imported:
+    """Everything that a D4RL file says. It is read as a DSRL file that has no costs."""
+    return import_dsrl(path, mismatch, progress)
+
+
+def read_d4rl(path: str | Path, mismatch: Mismatch = "error", progress: Progress = silent) -> Episodes:
+    """The episodes of a D4RL file; `import_d4rl` gives notes as well."""
+    return import_dsrl(path, mismatch, progress).episodes
+
+
 def write_dsrl(
     path: str | Path,
     episodes: Episodes,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +15,9 @@ from numpy.typing import ArrayLike
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
+from rci.data.files import placing, saying, write_file
 from rci.data.labels import Labels
 from rci.data.record import Array, expect
-from rci.data.store import sync, write_file
 from rci.data.types import Transitions, kept_rows
 
 
@@ -119,20 +116,10 @@ def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         raise RciError(f"{target} exists; choose another name, or overwrite it: overwrite=True, --overwrite.")
     if target.is_dir():
         raise RciError(f"{target} is a folder; it is not overwritten.")
-    temporary = target.with_name(f".{target.name}.tmp-{os.getpid()}-{secrets.token_hex(4)}")
-    try:
+    with saying("write", target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        if temporary.is_file():
-            with open(temporary, "rb") as file:
-                sync(file)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise RciError(f"cannot write {target}: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        with placing(target) as temporary:
+            yield temporary
 
 
 @contextmanager

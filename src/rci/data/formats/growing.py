@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.files import sync
 from rci.data.record import Array
-from rci.data.store import sync
 
 BLOCK = 1 << 20  # bytes that are hashed at a time
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.imported import first_line, optional
+from rci.data.formats.imported import damaged, optional
 from rci.data.record import Array
 
 MOST_COMPRESSION = 2000  # no file holds more than this many times its size; gzip reaches 1032
@@ -57,15 +57,9 @@ def open_hdf5(path: str | Path) -> Iterator[Any]:
         yield file
 
 
-@contextmanager
-def reading(path: str | Path) -> Iterator[None]:
+def reading(path: str | Path) -> AbstractContextManager[None]:
     """What the library says of damaged data becomes one sentence that names the file."""
-    try:
-        yield
-    except RciError:
-        raise
-    except (OSError, LookupError, ValueError, TypeError, RuntimeError, AttributeError, MemoryError) as error:
-        raise RciError(f"{path} is damaged or no HDF5 file: {first_line(error)}.") from None
+    return damaged(f"{path} is damaged or no HDF5 file", RuntimeError, AttributeError)
 
 
 def root_columns(file: Any, path: str | Path) -> dict[str, Column]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -170,6 +171,18 @@ def chunk_rows(shape: tuple[int, ...], itemsize: int) -> int:
 def first_line(error: BaseException) -> str:
     """What a library says of damaged data, short enough for one sentence."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+@contextmanager
+def damaged(sentence: str, *errors: type[Exception]) -> Iterator[None]:
+    """What a library raises for data that are damaged becomes one sentence, which names the file."""
+    known: tuple[type[Exception], ...] = (OSError, LookupError, ValueError, TypeError, MemoryError, *errors)
+    try:
+        yield
+    except RciError:
+        raise
+    except known as error:
+        raise RciError(f"{sentence}: {first_line(error)}.") from None
 
 
 def optional(module: str, package: str) -> ModuleType:

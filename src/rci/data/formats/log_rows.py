@@ -311,16 +311,4 @@ def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Arr
 
 
 def _marked(rows: LogRows, last: Array) -> Rows:
-    return Rows(
-        obs=rows.obs,
-        action=rows.action,
-        reward=rows.reward,
-        last=last,
-        terminated=rows.terminated,
-        truncated=rows.truncated,
-        next_obs=rows.next_obs,
-        cost=rows.cost,
-        stopped=rows.stopped,
-        severity=rows.severity,
-        bare=rows.bare,
-    )
+    return Rows(last=last, **{name: getattr(rows, name) for name in Rows._fields if name != "last"})

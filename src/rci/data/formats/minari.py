@@ -17,11 +17,11 @@ import numpy as np
 
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
+from rci.data.files import own_file
 from rci.data.formats.imported import Imported, Piece, Progress, Source, gather, silent
 from rci.data.formats.minari_storage import STORAGES, EpisodeReader
 from rci.data.formats.rows import flags, require_finite
 from rci.data.formats.spaces import Leaf, decode, described, leaves
-from rci.data.places import own_file
 from rci.data.record import Array
 
 

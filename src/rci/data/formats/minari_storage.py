@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.files import own_file
 from rci.data.formats.flat import NUMBERS
 from rci.data.formats.hdf5 import column, inside, open_hdf5, reading
-from rci.data.formats.imported import first_line, optional
+from rci.data.formats.imported import damaged, optional
 from rci.data.formats.spaces import Leaf
-from rci.data.places import own_file
 from rci.data.record import Array
 
 
@@ -94,14 +94,8 @@ def _arrow_reader(folder: Path, data_format: str) -> EpisodeReader:
     for inner in folder.rglob("*"):
         own_file(folder, str(inner.relative_to(folder)))
 
-    @contextmanager
-    def decoding() -> Iterator[None]:
-        try:
-            yield
-        except RciError:
-            raise
-        except (arrow.ArrowException, OSError, LookupError, ValueError, TypeError, MemoryError) as error:
-            raise RciError(f"{where} is damaged or not {data_format}: {first_line(error)}.") from None
+    def decoding() -> AbstractContextManager[None]:
+        return damaged(f"{where} is damaged or not {data_format}", arrow.ArrowException)
 
     with decoding():
         stored = dataset.dataset(where, format=data_format, ignore_prefixes=["_", ".", "metadata.json"])

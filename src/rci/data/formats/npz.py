@@ -10,13 +10,14 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.formats.imported import damaged
 from rci.data.record import Array
 
 PACKED = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # how many bytes one byte can become at most
@@ -149,24 +150,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
         raise ValueError("its arrays are larger than the file, so they overlap")
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> AbstractContextManager[None]:
     """Whatever is wrong with the archive becomes one sentence that names the file."""
-    try:
-        yield
-    except RciError:
-        raise
-    except (
-        ValueError,
-        OSError,
-        EOFError,
-        LookupError,
-        TypeError,
-        SyntaxError,
-        MemoryError,
-        OverflowError,
-        RuntimeError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ) as error:
-        raise RciError(f"{path} cannot be read as an .npz file: {error}.") from None
+    errors = (EOFError, SyntaxError, OverflowError, RuntimeError, zlib.error, zipfile.BadZipFile)
+    return damaged(f"{path} cannot be read as an .npz file", *errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.formats.block import BLOCK_ROWS, Block, Numbers
-from rci.data.formats.imported import CHUNK_BYTES, first_line, optional
+from rci.data.formats.imported import CHUNK_BYTES, damaged, optional
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 
@@ -169,13 +169,6 @@ def _open(path: Path | Elsewhere) -> Iterator[Any]:
         yield stack.enter_context(file)
 
 
-@contextmanager
-def _reading(path: Path | Elsewhere) -> Iterator[None]:
+def _reading(path: Path | Elsewhere) -> AbstractContextManager[None]:
     """What the library says of damaged data becomes one sentence that names the file."""
-    arrow = optional("pyarrow", "pyarrow")
-    try:
-        yield
-    except RciError:
-        raise
-    except (arrow.ArrowException, OSError, LookupError, ValueError, TypeError, MemoryError) as error:
-        raise RciError(f"{path} is damaged or no Parquet file: {first_line(error)}.") from None
+    return damaged(f"{path} is damaged or no Parquet file", optional("pyarrow", "pyarrow").ArrowException)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rci.data.errors import RciError
+from rci.data.files import saying
 from rci.data.formats.block import Block
 from rci.data.formats.imported import CHUNK_BYTES
 from rci.data.formats.parquet_tables import parquet_blocks, parquet_columns, parquet_rows
@@ -61,11 +62,8 @@ def count_rows(path: Path) -> int:
     """About how many rows a file has."""
     if path.suffix.lower() == ".parquet":
         return parquet_rows(path)
-    try:
-        with open(path, "rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
-    except OSError as error:
-        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
+    with saying("read", path), open(path, "rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(CHUNK_BYTES), b""))
 
 
 def blocks_of(path: Path, names: Sequence[str], first: int = 0) -> Iterator[Block]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.files import saying
 from rci.data.formats.block import BLOCK_ROWS, Block
 
 BLOCK_TEXT = 1 << 23  # characters of rows that are held at a time
@@ -87,14 +88,12 @@ def _block(path: Path, chosen: dict[str, int], rows: list[list[str]], lines: lis
 def _text(path: Path) -> Iterator[Any]:
     """A text file; spreadsheets like to put a mark at the beginning."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with saying("read", path), open(path, encoding="utf-8-sig", newline="") as file:
             yield file
     except UnicodeDecodeError as error:
         raise RciError(f"{path} is not UTF-8 text: {error}. Save it again as UTF-8.") from None
     except csv.Error as error:
         raise RciError(f"{path} is not CSV: {error}.") from None
-    except OSError as error:
-        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
 
 
 def _delimiter(path: Path) -> str:

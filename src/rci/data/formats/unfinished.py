@@ -7,24 +7,23 @@ are cut off. What belongs to another source, to other settings or to another ver
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.files import beside, placing, sync, sync_folder, take_lock
 from rci.data.formats.growing import GrowingArray
 from rci.data.formats.imported import Piece, Source
 from rci.data.record import Array
-from rci.data.store import sync, sync_folder, versions
+from rci.data.store import versions
 
 COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
 BESIDE = ("cost", "stop_index", "severity")  # no part of the artefact
@@ -80,11 +79,8 @@ class Unfinished:
             "first": {n: None if a is None else [a.dtype.str, list(a.shape[1:])] for n, a in first.items()},
             "rows": {name: array.rows for name, array in self.arrays.items()},
         }
-        temporary = self.folder / f"{JOURNAL}.tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(told, file)
-            sync(file)
-        os.replace(temporary, self.folder / JOURNAL)
+        with placing(self.folder / JOURNAL) as temporary:
+            temporary.write_text(json.dumps(told), encoding="utf-8")
         sync_folder(self.folder)
         self._uncommitted = 0
 
@@ -96,9 +92,7 @@ class Unfinished:
     def discard(self) -> None:
         """Leave nothing. It is renamed first, so that nobody finds half of it."""
         self.close()
-        gone = self.folder.with_name(
-            f"{self.folder.name.removesuffix('.import')}.tmp-{os.getpid()}-{secrets.token_hex(4)}"
-        )
+        gone = beside(self.folder.with_name(self.folder.name[1:].removesuffix(".import")), "tmp")
         os.rename(self.folder, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
@@ -162,24 +156,19 @@ def source_key(source: Source) -> str:
 
 @contextmanager
 def _locked(folder: Path, target: Path) -> Iterator[None]:
-    """Keep other imports out. The system gives the lock back when its holder ends, however it ends."""
-    file: IO[str] | None = None
+    """Keep other imports out."""
+    file = None
     while file is None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            file = open(folder / LOCK, "w")  # noqa: SIM115, closed below
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
-                raise FileNotFoundError
+            file = take_lock(folder / LOCK)
         except FileNotFoundError:  # the one who had it has just finished, and took the folder away
-            if file is not None:
-                file.close()
-            file = None
+            continue
         except BlockingIOError:
-            if file is not None:
-                file.close()
             raise RciError(
                 f"another import is writing {target}; wait for it, or choose another place."
             ) from None
-    with file:
+    try:
         yield
+    finally:
+        os.close(file)
