@@ -7,8 +7,6 @@ ones, who pay it from their first step on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, NamedTuple
 from rci.data.errors import RciError
 from rci.evaluation.reference import BLIND, CAREFUL, INFORMED
 from rci.run.jobs import Job
+from rci.run.studies import key_from, once
 
 VERSION = 1  # to be raised when something outside of the settings changes what drivers are
 RECORDING = "ppo"
@@ -104,8 +103,7 @@ def settings_of(driver: Driver, setting: Setting) -> dict[str, Any]:
 
 def key_of(driver: Driver, setting: Setting) -> str:
     """What identifies the row of a driver."""
-    text = json.dumps(settings_of(driver, setting), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key_from(settings_of(driver, setting))
 
 
 def training_steps(driver: Driver, setting: Setting) -> int | None:
@@ -118,11 +116,7 @@ def jobs_of(wanted: Iterable[Driver], setting: Setting, out: Path) -> list[Job]:
     """The jobs of all these drivers, none twice: the blind ones first, since others wait for them."""
     wanted = list(wanted)
     blind = [_training(_blind(driver), setting, out) for driver in wanted if driver.name == INFORMED]
-    jobs = {job.name: job for job in blind}
-    for driver in wanted:
-        for job in _jobs(driver, setting, out):
-            jobs.setdefault(job.name, job)
-    return list(jobs.values())
+    return once([*blind, *(job for driver in wanted for job in _jobs(driver, setting, out))])
 
 
 def scores_of(driver: Driver, out: Path) -> Path:
