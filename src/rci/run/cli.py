@@ -6,7 +6,6 @@ import json
 import shlex
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -276,7 +275,8 @@ def learn(
     from rci.data.budgets import limits, refuse_percentiles, split_budgets
     from rci.data.options import build
     from rci.data.store import read
-    from rci.learning import LEARNERS, BehaviourConfig, parse_options
+    from rci.learning import LEARNERS, parse_options
+    from rci.learning.behaviour import Config as BehaviourConfig
     from rci.run.trainings import all_kept, training_jobs, training_remarks
 
     options = stage_flags(settings)
@@ -385,16 +385,12 @@ def report(
 
     Example: rci report runs/point-quick
     """
-    from rci.run.jobs import Job
+    from rci.run.engine import reporting
     from rci.run.progress import show_progress
     from rci.run.summary import rebuild_report
 
-    job = Job("report", "report", {}, 0, {}, folder / "report")
-    with show_progress() as show:
-        show(job, 0.0, 0.0)
-        started = time.monotonic()
+    with show_progress() as report, reporting(report, "report"):
         page = rebuild_report(folder)
-        show(job, 1.0, time.monotonic() - started)
     print_json({"report": str(page)}) if as_json else typer.echo(page)
 
 

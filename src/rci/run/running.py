@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rci.run.command import print_json, print_text
 
@@ -21,19 +19,12 @@ def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> No
     outputs: what to print of what was made, the last one alone if not given.
     """
     from rci.run.cores import prepare_process
-    from rci.run.jobs import run_job
+    from rci.run.engine import LOCAL, ThisProcess, run_tasks
     from rci.run.progress import show_progress
 
     prepare_process()
     with show_progress() as report:
-        for job in jobs:
-            if job.is_current():
-                report(job, 1.0, None)
-                continue
-            started = time.monotonic()
-            report(job, 0.0, 0.0)
-            run_job(job, partial(_pass_on, report, job))
-            report(job, 1.0, time.monotonic() - started)
+        run_tasks(jobs, LOCAL, report, pool=ThisProcess(report))
     if len(outputs) > 1 and as_json:
         from rci.run.describe import describe
 
@@ -41,10 +32,6 @@ def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> No
         return
     for path in outputs or [jobs[-1].output]:
         show(path, as_json)
-
-
-def _pass_on(report: Any, job: Any, share: float) -> None:
-    report(job, min(share, 0.999), 0.0)
 
 
 def show(path: Path, as_json: bool, verify: bool = False) -> None:

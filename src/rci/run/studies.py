@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from rci.data.errors import RciError
-from rci.run.engine import Engine, Report, Task
+from rci.run.engine import Engine, Named, Report, Task
 from rci.run.jobs import Job
 from rci.run.pipeline import read_timings, run_timed, write_json
 from rci.run.rows import Row, read_rows
@@ -146,7 +146,7 @@ def complete(
         del waiting[cell]
         log()
 
-    def note(job: Task, share: float, seconds: float | None) -> None:
+    def note(job: Named, share: float, seconds: float | None) -> None:
         report(job, share, seconds)
         for cell in cells_of.get(job.name, ()) if share == 1.0 else ():
             waiting[cell].discard(job.name)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rci.data.errors import RciError
 from rci.evaluation.reference import BLIND, CAREFUL, INFORMED
+from rci.run.config import read_preset
 from rci.run.jobs import Job
 from rci.run.studies import key_from, once
 
@@ -21,14 +22,7 @@ VERSION = 1  # to be raised when something outside of the settings changes what 
 RECORDING = "ppo"
 TRAINED = (BLIND, INFORMED, CAREFUL, RECORDING)
 
-ARM = {
-    "total_steps": 204_800,
-    "rollout_length": 25,
-    "discount": 0.9,
-    "learning_rate": 2e-3,
-    "epochs": 10,
-    "initial_deviation": 0.4,
-}
+ARM = read_preset("fetch-reach", "paper")["ppo"]  # as it records
 FINE_ARM = {**ARM, "total_steps": 409_600, "rollout_length": 50, "discount": 0.97}
 POINT = {"total_steps": 500_000, "learning_rate": 1e-3}
 # Little noise: with the 0.6 of full steering that PPO explores with when it records, nobody passes another car within a
