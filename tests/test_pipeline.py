@@ -14,10 +14,10 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.run.config import load_config
-from rci.run.dispatch import run_jobs
 from rci.run.engine import ATTEMPTS, LOCAL, Engine
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import alone_in, plan
+from rci.run.run_jobs import run_jobs
 
 # A shell that starts the tests in the background makes them, and all they start, deaf to Ctrl-C; so listen again.
 HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"

@@ -18,9 +18,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.formats.imported import optional
 from rci.run.cores import available_cores
-from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine, Named, Progress, Task, run_tasks
 from rci.run.jobs import Job
+from rci.run.run_jobs import run_jobs
 from rci.run.shard_run import Fit, redistribute_shards
 
 Row = dict[str, Any]

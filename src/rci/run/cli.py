@@ -14,7 +14,8 @@ import typer
 from rci import __version__
 from rci.data.errors import RciError
 from rci.run.bench_cli import bench
-from rci.run.command import (
+from rci.run.command_jobs import run_here, show
+from rci.run.command_line import (
     Address,
     AsJson,
     EngineName,
@@ -27,11 +28,10 @@ from rci.run.command import (
     print_text,
     run_command,
 )
-from rci.run.exchange_cli import export, import_dataset, monitor
+from rci.run.conversion_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
 from rci.run.reference_cli import reference
-from rci.run.running import run_here, show
 from rci.run.shards_cli import redistribute_shards
 from rci.run.signals import end_politely
 from rci.run.sweep_cli import sweep

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TextIO
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import write_file
 from rci.run.config import RunConfig
-from rci.run.dispatch import run_jobs
 from rci.run.engine import Accept, Engine, Named, Report, accept_none, reporting
 from rci.run.jobs import Job
+from rci.run.run_jobs import run_jobs
 
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 

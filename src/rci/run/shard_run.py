@@ -16,12 +16,12 @@ from rci.data.errors import RciError, printable
 from rci.data.formats.mapping import ColumnNames
 from rci.data.record import Array
 from rci.data.store import Provenance
-from rci.run.dispatch import appears
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
 from rci.run.jobs import Job
 from rci.run.object_store import ObjectStore
 from rci.run.pipeline import alone_in, prepare_folder
 from rci.run.remote_file import File, below, file_state, folder_below, is_address, names_in, reading
+from rci.run.run_jobs import appears
 from rci.run.shard_chunks import Chunk, chunks_of, joined
 from rci.run.shard_work import ShardWork, SurveyWork
 from rci.run.shards import (

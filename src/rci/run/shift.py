@@ -18,7 +18,7 @@ import typer
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.config import load_config
 from rci.run.cores import prepare_process
 from rci.run.engine import Engine
@@ -57,7 +57,7 @@ def scored_behaviours(task: str) -> tuple[str, ...]:
 
 def plan(task: str, seed: int, episodes: int, work: Path) -> list[Job]:
     """Record, label, fit the ensemble to `random` and apply it to everything else."""
-    from rci.run.members import plan_members
+    from rci.run.ensemble_jobs import plan_members
 
     demonstrators = work / "demonstrators"
     training = {"task_name": task, **load_config(task, "quick").ppo}

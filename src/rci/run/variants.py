@@ -25,7 +25,7 @@ from rci.data import store
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
 from rci.data.store import write_file
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.config import PAPERS_LEARNER, RunConfig, load_config
 from rci.run.engine import Engine
 from rci.run.jobs import Job
