@@ -15,9 +15,10 @@ from conftest import sparse_costs
 
 from rci.data.batch import Sequences
 from rci.data.types import Labels, Policy, SavedModel, StepCosts
-from rci.learning import LEARNERS, _blank_actor, restore_policy
+from rci.learning import LEARNERS, restore_policy
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import template
+from rci.learning.policy_functions import blank_actor
 from rci.nets.arrays import to_arrays
 from rci.redistribution import REDISTRIBUTORS
 
@@ -41,7 +42,7 @@ def random_policy(
     numbers = {**entry.hyper()._asdict(), "threshold": np.full(channels, 0.1), "audited": np.ones(channels)}
     hyper = entry.hyper(**{name: numbers[name] for name in entry.hyper._fields})
     traced = jax.tree.map(lambda x: np.asarray(x, np.float32), hyper)
-    blank = jax.eval_shape(partial(_blank_actor, entry.make(config), traced, channels), behaviour)
+    blank = jax.eval_shape(partial(blank_actor, entry.make(config), traced, channels), behaviour)
     arrays = fill(blank, seed) | {
         f"hyper.{k}": v for k, v in traced._asdict().items() if hasattr(blank, "hyper")
     }

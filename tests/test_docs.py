@@ -154,7 +154,8 @@ def fit_briefly(episodes, labels, seed=0, config=None, **more):
 @every_page
 def test_python_blocks_run(page, registries, load_module, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rci.learning, "fit_behaviour", fit_briefly)
+    for place in (rci.learning, rci.learning.policy_training):
+        monkeypatch.setattr(place, "fit_behaviour", fit_briefly)
     namespace = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
     for block in blocks(page, "python", "py"):
@@ -452,7 +453,7 @@ def test_the_example_learner_keeps_the_contract(one_step, probe, tmp_path):
     def train(budget, **changes):
         return learn(*logged, "one-step", budget, behaviour=behaviour, **{**tiny, **changes})
 
-    training = importlib.import_module("rci.learning.train")  # `rci.learning.train` is the function
+    training = importlib.import_module("rci.learning.train")
     safe = train(0.0)
     _, run = training._compiled(one_step.make, one_step.config(hidden=32, batch_size=64))
     compiled = run._cache_size()
@@ -730,19 +731,8 @@ def test_the_page_of_results_is_made_from_the_committed_rows():
 
 
 def test_the_scaling_in_the_docs_is_the_committed_one():
-    from rci.run.scaling import read_figures, scaling_table
-
     rows = committed("bench-scaling.json")
-    page = (DOCS / "scaling.md").read_text()
-    assert bench_table(rows) in page
-    header, rule, episodes, *policies = scaling_table(
-        read_figures(rows, committed("paper.json"))
-    ).splitlines()
-    assert "\n".join((header, rule, episodes)) in page
-    # The study goes on, and with its rows the median of their seconds moves a little.
-    hours = {line.split(" | ")[0]: float(line.split(" | ")[1]) for line in policies if line}
-    told = re.findall(r"^(\| 1,000 policies, [\w-]+) \| ([\d.]+) \|", page, re.MULTILINE)
-    assert all(hours[name] / 1.5 < float(value) < hours[name] * 1.5 for name, value in told)
+    assert bench_table(rows) in (DOCS / "scaling.md").read_text()
     value = {row["name"]: row["value"] for row in rows}
     for kind in ("local", "ray"):
         assert value[f"{kind}: overhead of 10 s tasks"] < 5  # percent

@@ -14,10 +14,10 @@ from tiny_run import FLAGS, RCI, TINY, finish, start
 
 from rci.data.errors import RciError
 from rci.run.config import load_config
-from rci.run.dispatch import run_jobs
 from rci.run.engine import ATTEMPTS, LOCAL, Engine
 from rci.run.jobs import Job, run_job
 from rci.run.pipeline import alone_in, plan
+from rci.run.run_jobs import run_jobs
 
 
 def artefacts(out):

@@ -22,7 +22,7 @@ from rci.nets.arrays import from_arrays, to_arrays
 from rci.redistribution import redistribute
 
 pytestmark = pytest.mark.usefixtures("optimised")
-training = importlib.import_module("rci.learning.train")  # `rci.learning.train` is the function
+training = importlib.import_module("rci.learning.train")
 TINY = {"hidden": 32, "batch_size": 64, "initial_batch_size": 32, "updates": 1000, "target_rate": 0.05}
 TINY["model_updates"] = 300
 TINY["context"] = 3  # of those that look back; no probe is longer

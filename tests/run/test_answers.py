@@ -15,8 +15,8 @@ from rci.data.errors import RciError
 from rci.data.store import read_manifest
 from rci.labeling.answers import Answer
 from rci.labeling.session import OpenSession, open_session, read_session
-from rci.run.answers import Wish, import_answers, tell_agreement, write_export
 from rci.run.cli import app
+from rci.run.label_sessions import Wish, import_answers, tell_agreement, write_export
 
 EPISODES = ragged([20] * 12)
 TRUE = [9, -1, 12, 6, -1, 15, 8, 10, -1, 7, 11, -1]

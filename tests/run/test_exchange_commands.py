@@ -12,7 +12,7 @@ import rci
 from rci.data.errors import RciError
 from rci.data.store import Provenance, write
 from rci.run.cli import app
-from rci.run.exchange import export_data, export_policy, import_to, write_monitor
+from rci.run.conversion import export_data, export_policy, import_to, write_monitor
 
 
 def run(*words: object):

@@ -32,19 +32,19 @@ from rci.run.bench_faults import (
 )
 from rci.run.config import load_config
 from rci.run.jobs import Job
-from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder, work_folder
 from rci.run.local_engine import LocalPool
 from rci.run.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
 from rci.run.pipeline import alone_in
 from rci.run.stored_job import KEPT, StoredJob, _one_by_one, tidy_cache
-from rci.run.sweep.command import plan_sweep
+from rci.run.sweep.runner import plan_sweep
+from rci.run.temporary_folders import CLUSTER, clear_leftovers, own_folder, work_folder
 
 # The first jobs of a pipeline, with the driver, the workers, the lock and the exit codes of `rci run`: quick enough to
 # be run again and again. `rci bench faults` does the same with the whole.
 PROGRAM = """
 from pathlib import Path
 import typer
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.engine import Engine
 from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, prepare_folder, run_timed

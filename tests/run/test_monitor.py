@@ -13,7 +13,7 @@ from rci.data.errors import RciError
 from rci.evaluation.detection import choose_level
 from rci.redistribution import score
 from rci.reporting.detection_figures import detection_picture
-from rci.run.describe import describe
+from rci.run.inspection import describe
 from rci.run.monitor import fit_monitor, held_out_risk, judge_monitor
 
 

@@ -14,10 +14,10 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import Provenance
 from rci.data.types import Labels
-from rci.run.dispatch import run_jobs
 from rci.run.engine import Engine
 from rci.run.jobs import Job, oracle_of
 from rci.run.object_store import ObjectStore, address_of
+from rci.run.run_jobs import run_jobs
 
 KEY = "0" * 64
 

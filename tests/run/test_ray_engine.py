@@ -17,8 +17,8 @@ pytest.importorskip("ray")
 
 from rci.data.errors import RciError
 from rci.run import ray_engine
-from rci.run.dispatch import run_jobs
 from rci.run.engine import LOCAL, Engine
+from rci.run.run_jobs import run_jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ray_driver import jobs

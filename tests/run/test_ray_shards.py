@@ -1,4 +1,4 @@
-"""Shards by Ray Data: the same bytes as anywhere else, whatever becomes of the workers."""
+"""Shards on a Ray cluster: the same bytes as anywhere else, whatever becomes of the workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shard_files import work_on, write_shard
 
 import rci
 from rci.data.errors import RciError
-from rci.run.engine import Engine
+from rci.run.engine import ATTEMPTS, Engine, run_tasks
 from rci.run.shard_run import ShardTask
 
 # Ray prints and warns; and what is defined here is sent to workers by value, as they cannot import a test.
@@ -24,8 +24,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from shard_files import work_on
 from rci.data.errors import RciError
-from rci.run.engine import Engine
-from rci.run.ray_shards import RaySession
+from rci.run.engine import Engine, run_tasks
 from rci.run.shard_run import ShardTask
 
 def die(share):
@@ -44,6 +43,8 @@ class Deadly:  # kills its worker, once in the middle of the shard, or each time
         mark = self.work.out.with_suffix(".died")
         died = mark.exists()
         mark.touch()
+        with open(self.work.out.with_suffix(".deaths"), "a") as file:
+            file.write("" if died and self.once else ".")
         if not self.once:
             die(0.0)
         self.work.run(progress if died else die)
@@ -61,17 +62,17 @@ first = [
 ]
 told = []
 def report(task, share, seconds):
-    told.append([task.name, share, seconds is None])
+    if share == 1.0:
+        told.append([task.name, share, seconds is None])
 
-session = RaySession(Engine("ray", 2), place / "failed")
+engine = Engine("ray", 2)
 failed = ""
 try:
-    session.run(first, report)
+    run_tasks(first, engine, report, place / "failed")
 except RciError as error:
     failed = str(error)
 between = sorted(path.name for path in (place / "out").iterdir() if not path.name.startswith("."))
-session.run(tasks, report)
-session.close()
+run_tasks(tasks, engine, report, place / "failed")
 print(json.dumps({"told": told, "failed": failed, "between": between}))
 """
 
@@ -96,9 +97,11 @@ def test_workers_may_die(place):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     # One worker died in the middle of b, and another did it; c killed three of them; none of it stopped a.
-    assert found["between"] == ["a.parquet", "b.died", "b.parquet", "c.died"]
-    why, lost = sorted(found["failed"].splitlines(), reverse=True)
-    assert lost == "c.parquet: the workers that ran it died, 3 times"
+    assert found["between"] == ["a.parquet", "b.deaths", "b.died", "b.parquet", "c.deaths", "c.died"]
+    count, lost, why = sorted(found["failed"].splitlines())
+    assert count == "2 tasks failed; the others are done and kept."
+    assert lost.startswith("c.parquet: the worker that ran it was lost (WorkerCrashedError)")
+    assert len((place / "out" / "c.deaths").read_text()) == ATTEMPTS
     assert why.startswith("none.parquet: ")
     assert "none.parquet" in why.partition(": ")[2]
     # Once more, with harmless work: what is done is not done again.
@@ -115,8 +118,6 @@ def test_workers_may_die(place):
 
 def test_without_ray_the_cure_is_told(monkeypatch, tmp_path, place):
     monkeypatch.setitem(sys.modules, "ray", None)
-    from rci.run.ray_shards import RaySession
-
     task = ShardTask("a.parquet", work_on(place / "logs" / "a.parquet", tmp_path / "a", place / "costs"))
     with pytest.raises(RciError, match=r"pip install 'rci\[ray\]'"):
-        RaySession(Engine("ray")).run([task], lambda *_: None)
+        run_tasks([task], Engine("ray"), lambda *_: None)

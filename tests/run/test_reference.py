@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from rci.data import store
 from rci.data.errors import RciError
 from rci.run import cli
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.reference.drivers import Driver, Setting, drivers, jobs_of, key_of
 from rci.run.reference.study import parse_prices, run_reference
 from rci.run.reference.table import criteria, criteria_lines, reference_table

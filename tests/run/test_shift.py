@@ -73,17 +73,20 @@ def test_the_figure_has_a_panel_for_each_known_error():
 
 def test_rows_that_are_there_are_kept_and_bad_ones_refused(tmp_path):
     rows = tmp_path / "rows.json"
-    assert shift.read_rows(rows) == []
+    assert shift.rows_of(rows).rows() == []
     rows.write_text(json.dumps([ROW]))
-    assert shift.read_rows(rows) == [ROW]
+    assert shift.rows_of(rows).rows() == [ROW]
     rows.write_text("{")
-    with pytest.raises(RciError, match="is damaged"):
-        shift.read_rows(rows)
+    with pytest.raises(RciError, match="cannot be read"):
+        shift.rows_of(rows)
     rows.write_text("{}")
-    with pytest.raises(RciError, match="no list of rows"):
-        shift.read_rows(rows)
+    with pytest.raises(RciError, match="should be a list of objects"):
+        shift.rows_of(rows)
+    rows.write_text('[{"task": "point"}]')
+    with pytest.raises(RciError, match="not those of this study: a row has no task or no scored or no seed"):
+        shift.rows_of(rows)
     with pytest.raises(RciError, match="there is no folder"):
-        shift.read_rows(tmp_path / "nowhere" / "rows.json")
+        shift.rows_of(tmp_path / "nowhere" / "rows.json")
     with pytest.raises(RciError, match="unknown task"):
         shift.scored_behaviours("nothing")
 
@@ -92,7 +95,7 @@ def test_a_finished_study_does_nothing(tmp_path, monkeypatch):
     rows = [{**ROW, "seed": 0, "scored": name, "episodes": 20} for name in ("random", "seeker", "ppo")]
     out = tmp_path / "rows.json"
     out.write_text(json.dumps(rows))
-    monkeypatch.setattr(shift, "run_jobs", lambda *_: pytest.fail("nothing is left to do"))
+    monkeypatch.setattr("rci.run.studies.run_timed", lambda *_: pytest.fail("nothing is left to do"))
     arguments = [
         "point",
         "--work",

@@ -15,10 +15,10 @@ from rci.run.cli import app
 from rci.run.engine import Engine, News
 from rci.run.pipeline import alone_in
 from rci.run.sweep import sweep
-from rci.run.sweep.command import plan_sweep, run_sweep
 from rci.run.sweep.grid import points_of, read_grid
 from rci.run.sweep.plan import plan_points
 from rci.run.sweep.rows import as_csv, groups_of, over_seeds
+from rci.run.sweep.runner import plan_sweep, run_sweep
 
 GRID = """
 task = "point"

@@ -12,7 +12,7 @@ from functools import partial
 import jax
 import numpy as np
 
-from rci.collection.ppo import Actor, Config, blank_actor
+from rci.collection.ppo import Actor, Config, blank_actor, mean_action
 from rci.collection.training import train
 from rci.data.models import Demonstrators, SavedModel
 from rci.data.record import Array, expect
@@ -58,11 +58,6 @@ def behaviours(demonstrators: Demonstrators) -> dict[str, BehaviourPolicy]:
 
 def _sample(actor: Actor, rng: np.random.Generator, obs: Array) -> Array:
     """A BehaviourPolicy once the actor is bound."""
-    mean = np.asarray(_mean(actor, obs.reshape(len(obs), -1)))
+    mean = np.asarray(mean_action(actor, obs.reshape(len(obs), -1)))
     noise = rng.standard_normal(mean.shape, np.float32)
     return np.clip(mean + np.exp(np.asarray(actor.log_deviation)) * noise, -1.0, 1.0)
-
-
-@jax.jit
-def _mean(actor: Actor, obs: jax.Array) -> jax.Array:
-    return actor.mean(obs)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-import jax
 import numpy as np
 
-from rci.collection.ppo import Actor, Config, blank_start, scaling_of
+from rci.collection.ppo import Actor, Config, blank_start, mean_action, scaling_of
 from rci.collection.training import Start, train
 from rci.data.errors import RciError
 from rci.data.models import Informed, SavedModel
@@ -74,15 +73,10 @@ def drive(informed: Informed) -> Callable[[Array], Array]:
     expect(Informed, informed=informed)
     end = _end_of(informed)
     actor = Actor(scaling_of(end.obs_moments), end.networks.actor, end.networks.log_deviation)
-    return lambda obs: np.clip(np.asarray(_mean(actor, obs.reshape(len(obs), -1))), -1.0, 1.0)
+    return lambda obs: np.clip(np.asarray(mean_action(actor, obs.reshape(len(obs), -1))), -1.0, 1.0)
 
 
 def _end_of(informed: Informed) -> Start:
     config, info = Config(**informed.model.config), informed.info
     blank = blank_start(config, int(np.prod(info["obs_shape"])), info["action_size"])
     return from_arrays(Start(*blank), informed.model.arrays)
-
-
-@jax.jit
-def _mean(actor: Actor, obs: jax.Array) -> jax.Array:
-    return actor.mean(obs)

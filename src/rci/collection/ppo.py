@@ -121,6 +121,12 @@ class Actor(eqx.Module):
         return self.network(scaled(self.scaling, obs))
 
 
+@jax.jit
+def mean_action(actor: Actor, obs: jax.Array) -> jax.Array:
+    """obs [n, d] -> the most likely action [n, a]; compiled once for all actors of a shape."""
+    return actor.mean(obs)
+
+
 class State(NamedTuple):
     """Everything that changes in the training."""
 

@@ -28,15 +28,15 @@ import typer
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.config import PAPERS_LEARNER, RunConfig, load_config, parse_flags
 from rci.run.cores import prepare_process
-from rci.run.dispatch import run_jobs
 from rci.run.engine import Engine
 from rci.run.jobs import Job, input_hash
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.run.progress import show_progress
 from rci.run.rows import Row, read_rows
+from rci.run.run_jobs import run_jobs
 
 # Of the learners, over those of the run; another learner is named by its "method".
 SETTINGS: dict[str, dict[str, Any]] = {"critic": {"variant": "critic"}, "penalised": {"variant": "penalised"}}

@@ -8,10 +8,8 @@ computed again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,11 +17,11 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.run.comparison import Variant, parse_variants
 from rci.run.config import RunConfig, config_of
-from rci.run.dispatch import run_jobs
-from rci.run.engine import LOCAL, Engine, Report, Task
+from rci.run.engine import LOCAL, Engine, Report
 from rci.run.jobs import Job
-from rci.run.pipeline import alone_in, prepare_folder, write_json
-from rci.run.rows import Row, read_rows
+from rci.run.pipeline import alone_in, prepare_folder
+from rci.run.rows import Row
+from rci.run.studies import RESULTS, RowsFile, Study, Tell, complete, key_from, silent
 
 VERSION = 4  # to be raised when something outside of the settings changes what policies are
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, math.inf)
@@ -83,8 +81,7 @@ def key_of(cell: Cell, config: RunConfig, episodes: int, costs: Variant = SPARSE
     identity = [VERSION, parts, cell.seed, str(cell.budget), episodes]
     if costs != SPARSE:
         identity.append({"method": costs.method, **costs.options})
-    text = json.dumps(identity, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key_from(identity)
 
 
 def jobs_of(
@@ -129,6 +126,33 @@ def jobs_of(
     return jobs
 
 
+def study_of(
+    asked: Sequence[Cell], config: RunConfig, episodes: int, folder: Path, costs: Variant = SPARSE
+) -> Study[Cell]:
+    """The policies of these cells, seed after seed."""
+    suffix = suffix_of(costs)
+
+    def plan(missing: Sequence[Cell]) -> Iterator[Job]:
+        for seed in sorted({cell.seed for cell in missing}):
+            yield from jobs_of(
+                seed, [cell for cell in missing if cell.seed == seed], config, episodes, folder, costs
+            )
+
+    def training(cell: Cell) -> str:
+        return f"policy{suffix}-seed{cell.seed}"
+
+    return Study(
+        asked,
+        lambda cell: key_of(cell, config, episodes, costs),
+        plan,
+        training,
+        lambda cell: [f"scores-{cell.budget:g}{suffix}-seed{cell.seed}"],
+        lambda cell, seconds: row_of(
+            cell, config, folder / f"seed{cell.seed}", episodes, seconds.get(training(cell)), costs
+        ),
+    )
+
+
 def run_study(
     task: str,
     seeds: int = SEEDS,
@@ -139,52 +163,24 @@ def run_study(
     options: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Callable[[int, int, float], None] = lambda done, total, left: None,
+    tell: Tell = silent,
     first_seed: int = 0,
     costs: str = SPARSE.text,
 ) -> list[Row]:
     """Rows of all policies that were asked for; those that have none yet are trained and tested."""
-    config, trained_on = study_config(task, options), parse_costs(costs)
-    folder, file = out or Path("runs") / f"one-training-{task}", rows or rows_file(task)
-    if not file.parent.is_dir():
-        raise RciError(f"there is no folder {file.parent} to write {file.name} to.")
+    folder = out or Path("runs") / f"one-training-{task}"
     asked = [Cell(seed, budget) for seed in range(first_seed, first_seed + seeds) for budget in budgets]
-    kept = {row["key"]: row for row in read_rows(file)}
-    wanted = [cell for cell in asked if key_of(cell, config, episodes, trained_on) not in kept]
-    suffix = suffix_of(trained_on)
-    tests = {f"scores-{cell.budget:g}{suffix}-seed{cell.seed}": cell for cell in wanted}
+    study = study_of(asked, study_config(task, options), episodes, folder, parse_costs(costs))
+    file = RowsFile(rows or rows_file(task))
     prepare_folder(folder)
-    seconds_of = dict[str, float]()
     with alone_in(folder):
-
-        def note(job: Task, share: float, seconds: float | None) -> None:
-            report(job, share, seconds)
-            if share < 1.0:
-                return
-            if seconds is not None:
-                seconds_of[job.name] = seconds
-            if job.name in tests:
-                cell = tests.pop(job.name)
-                training = seconds_of.get(f"policy{suffix}-seed{cell.seed}")
-                row = row_of(cell, config, folder / f"seed{cell.seed}", episodes, training, trained_on)
-                kept[row["key"]] = row
-                write_json(file, list(kept.values()))
-                tell(len(asked) - len(tests), len(asked), math.inf)
-
-        jobs = [
-            job
-            for seed in sorted({cell.seed for cell in wanted})
-            for job in jobs_of(
-                seed, [c for c in wanted if c.seed == seed], config, episodes, folder, trained_on
-            )
-        ]
-        run_jobs(jobs, engine, note, folder / "failed")
-    return [kept[key_of(cell, config, episodes, trained_on)] for cell in asked]
+        complete(study, file, folder, engine, report, tell)
+    return file.of(study)
 
 
 def rows_file(task: str) -> Path:
     """Where the rows of a task are kept, seen from the folder that one works in."""
-    return Path("results") / f"one-training-{task}.json"
+    return RESULTS / f"one-training-{task}.json"
 
 
 def row_of(

@@ -18,9 +18,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.formats.imported import optional
 from rci.run.cores import available_cores
-from rci.run.dispatch import run_jobs
-from rci.run.engine import LOCAL, Engine, Progress, Task, run_tasks
+from rci.run.engine import LOCAL, Engine, Named, Progress, Task, run_tasks
 from rci.run.jobs import Job
+from rci.run.run_jobs import run_jobs
 from rci.run.shard_run import Fit, redistribute_shards
 
 Row = dict[str, Any]
@@ -91,7 +91,7 @@ def timed(tasks: Sequence[Task], kind: str, workers: int) -> tuple[float, float]
     """How long an engine takes until each worker has done something, and then for these tasks."""
     began, ends = time.perf_counter(), list[float]()
 
-    def note(task: Task, share: float, seconds: float | None) -> None:
+    def note(task: Named, share: float, seconds: float | None) -> None:
         if share == 1.0:
             ends.append(time.perf_counter() - began)
 
@@ -124,7 +124,7 @@ def sharded(place: Path) -> Row:
     write_shards(folder)
     took = list[float]()
 
-    def note(task: Task, share: float, seconds: float | None) -> None:
+    def note(task: Named, share: float, seconds: float | None) -> None:
         if share == 1.0 and seconds is not None and task.name.startswith("part-"):
             took.append(seconds)
 
@@ -186,7 +186,7 @@ def prepare_logs(place: Path) -> dict[str, Path]:
     return {**logged, "costs": costs, "behaviour": behaviour}
 
 
-def _nobody(task: Task, share: float, seconds: float | None) -> None:
+def _nobody(task: Named, share: float, seconds: float | None) -> None:
     """Nobody listens."""
 
 

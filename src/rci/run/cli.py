@@ -6,7 +6,6 @@ import json
 import shlex
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,8 @@ import typer
 from rci import __version__
 from rci.data.errors import RciError
 from rci.run.bench_cli import bench
-from rci.run.command import (
+from rci.run.command_jobs import run_here, show
+from rci.run.command_line import (
     Address,
     AsJson,
     EngineName,
@@ -28,11 +28,10 @@ from rci.run.command import (
     print_text,
     run_command,
 )
-from rci.run.exchange_cli import export, import_dataset, monitor
+from rci.run.conversion_cli import export, import_dataset, monitor
 from rci.run.labels_cli import labels, serve
 from rci.run.redistribute_cli import redistribute
 from rci.run.reference_cli import reference
-from rci.run.running import run_here, show
 from rci.run.shards_cli import redistribute_shards
 from rci.run.signals import end_politely
 from rci.run.sweep_cli import sweep
@@ -276,7 +275,8 @@ def learn(
     from rci.data.budgets import limits, refuse_percentiles, split_budgets
     from rci.data.options import build
     from rci.data.store import read
-    from rci.learning import LEARNERS, BehaviourConfig, parse_options
+    from rci.learning import LEARNERS, parse_options
+    from rci.learning.behaviour import Config as BehaviourConfig
     from rci.run.trainings import all_kept, training_jobs, training_remarks
 
     options = stage_flags(settings)
@@ -385,16 +385,12 @@ def report(
 
     Example: rci report runs/point-quick
     """
-    from rci.run.jobs import Job
+    from rci.run.engine import reporting
     from rci.run.progress import show_progress
     from rci.run.summary import rebuild_report
 
-    job = Job("report", "report", {}, 0, {}, folder / "report")
-    with show_progress() as show:
-        show(job, 0.0, 0.0)
-        started = time.monotonic()
+    with show_progress() as report, reporting(report, "report"):
         page = rebuild_report(folder)
-        show(job, 1.0, time.monotonic() - started)
     print_json({"report": str(page)}) if as_json else typer.echo(page)
 
 

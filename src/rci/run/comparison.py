@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Oracle, StepCosts, kept_rows
 from rci.run.config import parse_flags
-from rci.run.engine import Engine, Report
+from rci.run.engine import Engine, Report, reporting
 from rci.run.jobs import Job, oracle_of
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed, write_json
 
@@ -147,13 +146,9 @@ def run_comparison(
         timings = read_timings(out)
         run_timed(jobs, out, engine, report, timings)
         # The page is no artefact: it is cheap, and written anew each time.
-        page = Job("comparison", "report", {}, seed, {}, out)
-        report(page, 0.0, 0.0)
-        started = time.monotonic()
-        oracle = _oracle_beside(logged["episodes"], episodes)
-        written = _write(out, variants, jobs, seeds, episodes, labels, oracle, risk, timings, command)
-        report(page, 1.0, time.monotonic() - started)
-    return written
+        with reporting(report, "comparison"):
+            oracle = _oracle_beside(logged["episodes"], episodes)
+            return _write(out, variants, jobs, seeds, episodes, labels, oracle, risk, timings, command)
 
 
 def exact_risk(episodes: Episodes, labels: Labels) -> Array | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rci.data.errors import RciError, unknown_name
@@ -31,12 +32,16 @@ class Work(Protocol):
         """Do it. To do it again, or at the same time elsewhere, must do no harm."""
 
 
-class Task(Protocol):
-    """A piece of work that knows whether it is done."""
+class Named(Protocol):
+    """Something whose progress is reported."""
 
     @property
     def name(self) -> str:
         """Unique among the tasks of a run."""
+
+
+class Task(Named, Protocol):
+    """A piece of work that knows whether it is done."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -50,10 +55,25 @@ class Task(Protocol):
 
 
 # report(task, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
-Report = Callable[[Task, float, float | None], None]
+Report = Callable[[Named, float, float | None], None]
 Accept = Callable[
     [Task, str], bool
 ]  # a task that failed, and why -> whether the run may end well all the same
+
+
+class Step(NamedTuple):
+    """Work in this process that no engine knows of."""
+
+    name: str
+
+
+@contextlib.contextmanager
+def reporting(report: Report, name: str) -> Iterator[Progress]:
+    """Report work that is done here, under a name; yields the function to call with the share that is done."""
+    step, started = Step(name), time.monotonic()
+    report(step, 0.0, 0.0)
+    yield lambda share: report(step, min(share, 0.999), 0.0)
+    report(step, 1.0, time.monotonic() - started)
 
 
 def accept_none(task: Task, why: str) -> bool:
@@ -133,29 +153,31 @@ def run_tasks(
     report: Report,
     logs: Path | None = None,
     accept: Accept = accept_none,
+    pool: Pool | None = None,
 ) -> None:
     """Do every task that is not done, each after those it needs, in the order given as far as possible.
 
     A task that fails does not stop the others, but for those that need it; at the end all failures are told. What is
     finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks. accept: asked
     of each failure; what it accepts is no failure of the run, and what needs it is left undone.
+    pool: workers to use, and to close at the end, instead of the engine's.
     """
     schedule = _Schedule(tasks)
     failures = dict[str, str]()
     lost = defaultdict[str, int](int)
-    pool = open_pool(engine)
     try:
-        while schedule.ready or pool.busy:
-            while schedule.ready and pool.has_room():
+        while schedule.ready or (pool is not None and pool.busy):
+            while schedule.ready and (pool is None or pool.has_room()):
                 task = schedule.next()
                 work = task.outstanding()
                 if work is None:
                     report(task, 1.0, None)
                     schedule.done(task)
                 else:
+                    pool = pool or open_pool(engine)
                     report(task, 0.0, 0.0)
                     pool.start(task, work)
-            for news in pool.news() if pool.busy else ():
+            for news in pool.news() if pool is not None and pool.busy else ():
                 name = news.task.name
                 if news.lost:
                     lost[name] += 1
@@ -178,9 +200,39 @@ def run_tasks(
     except RciError as error:  # of no single task: a store that cannot be reached, for instance
         raise RciError("\n".join([*_lines(failures), str(error)])) from error
     finally:
-        pool.close()
+        if pool is not None:
+            pool.close()
     if failures:
         raise RciError(_told(failures, schedule.left - len(failures)))
+
+
+class ThisProcess:
+    """A pool without workers: work is done here, one piece after the other, and its mistakes are raised at once."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.given: tuple[Task, Work] | None = None
+
+    @property
+    def busy(self) -> int:
+        return self.given is not None
+
+    def has_room(self) -> bool:
+        return self.given is None
+
+    def start(self, task: Task, work: Work) -> None:
+        self.given = task, work
+
+    def news(self) -> list[News]:
+        if self.given is None:
+            return []
+        (task, work), self.given = self.given, None
+        started = time.monotonic()
+        work.run(lambda share: self.report(task, min(share, 0.999), 0.0))
+        return [News(task, 1.0, time.monotonic() - started)]
+
+    def close(self) -> None:
+        self.given = None
 
 
 def open_pool(engine: Engine) -> Pool:

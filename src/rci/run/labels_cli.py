@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rci.run.command import AsJson, Seed, print_json, print_text
+from rci.run.command_line import AsJson, Seed, print_json, print_text
 
 labels = typer.Typer(
     no_args_is_help=True,
@@ -95,7 +95,7 @@ def agreement(folder: Folder, as_json: AsJson = False) -> None:
 
     Example: rci labels agreement runs/demo/answers --json
     """
-    from rci.run.answers import tell_agreement
+    from rci.run.label_sessions import tell_agreement
 
     found, text = tell_agreement(folder)
     print_json(found) if as_json else print_text(text)
@@ -133,7 +133,7 @@ def export_labels(
 
     Example: rci labels export runs/demo/answers runs/demo/episodes --calibrate --out runs/demo/labels
     """
-    from rci.run.answers import Wish, write_export
+    from rci.run.label_sessions import Wish, write_export
 
     wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
     found, text = write_export(folder, wish)
@@ -154,7 +154,7 @@ def import_labels(
 
     Example: rci labels import runs/demo/answers monitor.csv --annotator monitor
     """
-    from rci.run.answers import import_answers
+    from rci.run.label_sessions import import_answers
 
     found, text = import_answers(folder, source, annotator, episodes)
     print_json(found) if as_json else print_text(text)

@@ -19,7 +19,7 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.run.cores import available_cores, prepare_process
 from rci.run.engine import News, Task, Work
-from rci.run.leftovers import WORK, clear_leftovers, own_folder
+from rci.run.temporary_folders import WORK, clear_leftovers, own_folder
 from rci.run.work_log import Failure, attempt, tail
 
 

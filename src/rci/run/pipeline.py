@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import Any, NamedTuple
 from rci.data.errors import RciError, unknown_name
 from rci.data.files import saying, take_lock, write_file
 from rci.run.config import RunConfig
-from rci.run.dispatch import run_jobs
-from rci.run.engine import Accept, Engine, Report, Task, accept_none
+from rci.run.engine import Accept, Engine, Named, Report, accept_none, reporting
 from rci.run.jobs import Job
+from rci.run.run_jobs import run_jobs
 
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 
@@ -239,12 +238,8 @@ def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, com
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in known}
     run_timed(jobs, out, engine, report, timings)
     # The report is no artefact: it is cheap, and written anew each time.
-    page = Job("report", "report", {}, config.seed, {}, out / "report")
-    report(page, 0.0, 0.0)
-    started = time.monotonic()
-    path = write_summary(config, out, command)
-    report(page, 1.0, time.monotonic() - started)
-    return path
+    with reporting(report, "report"):
+        return write_summary(config, out, command)
 
 
 def run_timed(
@@ -260,7 +255,7 @@ def run_timed(
     What was said of jobs that failed is kept in the folder `failed`. accept: see `run_tasks`.
     """
 
-    def note(job: Task, share: float, seconds: float | None) -> None:
+    def note(job: Named, share: float, seconds: float | None) -> None:
         if share == 1.0 and seconds is not None:
             timings[job.name] = round(seconds, 3)
             write_json(out / "timings.json", timings)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from rci.data.errors import printable
-from rci.run.engine import Report, Task
+from rci.run.engine import Named, Report
 
 Item = TypeVar("Item")
 
@@ -33,7 +33,7 @@ def show_progress() -> Iterator[Report]:
         bars: dict[str, TaskID] = {}
         lines = _print_lines(progress.console)
 
-        def report(task: Task, share: float, seconds: float | None) -> None:
+        def report(task: Named, share: float, seconds: float | None) -> None:
             if task.name not in bars and share < 1.0:
                 bars[task.name] = progress.add_task(printable(task.name), total=1.0)
             if share < 1.0:
@@ -100,7 +100,7 @@ def _bar(*columns: ProgressColumn) -> Progress:
 
 
 def _print_lines(console: Console) -> Report:
-    def report(task: Task, share: float, seconds: float | None) -> None:
+    def report(task: Named, share: float, seconds: float | None) -> None:
         if share == 1.0:
             done = "unchanged" if seconds is None else f"{seconds:.1f} s"
             console.print(f"{printable(task.name)}  {done}", highlight=False, markup=False, soft_wrap=True)

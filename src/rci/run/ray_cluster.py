@@ -15,8 +15,8 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.run.cores import available_cores
 from rci.run.engine import Engine
-from rci.run.leftovers import CLUSTER, clear_leftovers, own_folder
 from rci.run.signals import end_politely
+from rci.run.temporary_folders import CLUSTER, clear_leftovers, own_folder
 from rci.run.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it

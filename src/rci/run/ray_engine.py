@@ -16,8 +16,8 @@ from rci.data.store import versions
 from rci.run.cores import claim_core, prepare_process
 from rci.run.engine import Engine, News, Progress, Task, Work
 from rci.run.jobs import code_digest
-from rci.run.leftovers import WORK, clear_leftovers, work_folder
 from rci.run.ray_cluster import Cluster, last_line
+from rci.run.temporary_folders import WORK, clear_leftovers, work_folder
 from rci.run.work_log import Failure, attempt
 
 COMPILER_SWITCHES = (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import (
+from rci.run.command_jobs import run_here, run_in_workers
+from rci.run.command_line import (
     MAX_SEED,
     Address,
     AsJson,
@@ -23,7 +24,6 @@ from rci.run.command import (
     print_json,
     print_text,
 )
-from rci.run.running import run_here, run_in_workers
 
 if TYPE_CHECKING:
     from rci.run.engine import Engine
@@ -100,8 +100,8 @@ def _redistribute(
     """One set of step costs: in this process, or, if it is an ensemble, its members in workers."""
     from rci.run.config import stage_flags
     from rci.run.cores import prepare_process
+    from rci.run.ensemble_jobs import plan_members
     from rci.run.jobs import Job
-    from rci.run.members import plan_members
 
     options = stage_flags(settings)
     members = options.get("members")

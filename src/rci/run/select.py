@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.run.jobs import Job
+from rci.run.engine import reporting
 from rci.run.progress import show_progress
 from rci.run.rows import Row
 
@@ -45,10 +44,7 @@ def select_policies(
             raise RciError(
                 f"{path} was trained on {policy.info['obs_size']} features, but {inputs['episodes']} has {recorded}."
             )
-    job = Job("select", "select", {}, seed, {}, paths[0])  # nothing is written; it names the bar
-    with show_progress() as report:
-        report(job, 0.0, 0.0)
-        began = time.monotonic()
+    with show_progress() as report, reporting(report, "select") as progress:
         found = select(
             policies,
             episodes,
@@ -58,10 +54,9 @@ def select_policies(
             rule=rule,
             share=share,
             seed=seed,
-            progress=lambda done: report(job, min(done, 0.999), 0.0),
+            progress=progress,
             **options,
         )
-        report(job, 1.0, time.monotonic() - began)
     rows = []
     for path, policy, judged in zip(paths, policies, found.judgements):
         own = {

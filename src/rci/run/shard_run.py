@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,12 @@ from rci.data.errors import RciError, printable
 from rci.data.formats.mapping import ColumnNames
 from rci.data.record import Array
 from rci.data.store import Provenance
-from rci.run.dispatch import appears
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks
 from rci.run.jobs import Job
 from rci.run.object_store import ObjectStore
 from rci.run.pipeline import alone_in, prepare_folder
 from rci.run.remote_file import File, below, file_state, folder_below, is_address, names_in, reading
+from rci.run.run_jobs import appears
 from rci.run.shard_chunks import Chunk, chunks_of, joined
 from rci.run.shard_work import ShardWork, SurveyWork
 from rci.run.shards import (
@@ -104,51 +103,21 @@ def redistribute_shards(
         _check_fit(models)
     own = out if isinstance(out, Path) else cache_folder() / "shards" / digest(out)[:32]
     here = [place for place in places.values() if isinstance(place, Path)]
+    run = partial(_failures, engine=engine, report=report, logs=own / "logs")
     prepare_folder(own)
-    with alone_in(own), _runner(engine, report, own / "logs") as run:
+    with alone_in(own):
         for place in here:
             place.mkdir(exist_ok=True)
         clear_leftovers(here)
         if not isinstance(models, Fit):
             _check_models(models)
-        failures = list[str]()
-        looks = {
-            shard: SurveyWork(shard.absolute(), below(places["surveys"], f"{shard.name}.json"), names)
-            for shard in shards
-        }
-        failures += run([ShardTask(printable(f"look/{s.name}"), work) for s, work in looks.items()])
-        surveys = {shard: known for shard, work in looks.items() if (known := work.done()) is not None}
-        if not failures:  # what came after a look, nobody has told yet
-            failures += [
-                f"{shard} was changed while the run went on; start it again."
-                for shard in shards
-                if shard not in surveys
-            ]
-        if failures and (isinstance(models, Fit) or not surveys):
-            cure = "\nModels are fitted to episodes of all shards: repair these, or take them away."
-            raise RciError("\n".join(failures) + (cure if surveys else ""))
+        surveys, failures = _look(shards, names, places["surveys"], run, isinstance(models, Fit))
         check_apart(surveys, names)
         if isinstance(models, Fit):
             models = _fit(models, surveys, names, own / "fit", report)
-        models_hash = _check_models(models)
-        brought = models.resolve() if isinstance(out, Path) else keep(ObjectStore(out), models)
-        works = {
-            shard: ShardWork(
-                shard.absolute(),
-                below(places["shards"], shard.name),
-                names,
-                brought,
-                models_hash,
-                pessimism,
-                prefix,
-                found.content,
-                (found.size, found.time),
-                made_by(),
-            )
-            for shard, found in surveys.items()
-        }
+        works = _works(surveys, names, models, out, places["shards"], pessimism, prefix)
         unchanged = sum(work.done() is not None for work in works.values())
-        failures += run([ShardTask(printable(s.name), work) for s, work in works.items()])
+        failures += run([ShardTask(printable(shard.name), work) for shard, work in works.items()])
         clear_leftovers(here)
         if failures:
             raise RciError("\n".join(failures))
@@ -157,36 +126,72 @@ def redistribute_shards(
             notes.append(f"these files in {places['shards']} are of no shard: {', '.join(others)}")
         facts = [work.done() or {} for work in works.values()]
     counts = {name: sum(fact[name] for fact in facts) for name in ("episodes", "steps", "stopped")}
-    told = {"out": str(places["shards"]), "models": str(models)}
-    return {**told, "shards": len(works), "unchanged": unchanged, **counts, "notes": notes}
+    written = {"out": str(places["shards"]), "models": str(models)}
+    return {**written, "shards": len(works), "unchanged": unchanged, **counts, "notes": notes}
+
+
+def _look(
+    shards: Sequence[File], names: ColumnNames, place: Path | str, run: Runner, fitting: bool
+) -> tuple[dict[File, Survey], list[str]]:
+    """Surveys of all shards, and what failed; fitting: whether models are fitted, for which all are needed."""
+    looks = {
+        shard: SurveyWork(shard.absolute(), below(place, f"{shard.name}.json"), names) for shard in shards
+    }
+    failures = run([ShardTask(printable(f"look/{shard.name}"), work) for shard, work in looks.items()])
+    surveys = {shard: seen for shard, work in looks.items() if (seen := work.done()) is not None}
+    if not failures:  # a shard that changed after its survey has not been reported yet
+        failures += [
+            f"{shard} was changed while the run went on; start it again."
+            for shard in shards
+            if shard not in surveys
+        ]
+    if failures and (fitting or not surveys):
+        cure = "\nModels are fitted to episodes of all shards: repair these, or take them away."
+        raise RciError("\n".join(failures) + (cure if surveys else ""))
+    return surveys, failures
+
+
+def _works(
+    surveys: dict[File, Survey],
+    names: ColumnNames,
+    models: Path,
+    out: Path | str,
+    place: Path | str,
+    pessimism: float,
+    prefix: str,
+) -> dict[File, ShardWork]:
+    """What is to be done with each shard."""
+    models_hash = _check_models(models)
+    brought = models.resolve() if isinstance(out, Path) else keep(ObjectStore(out), models)
+    return {
+        shard: ShardWork(
+            shard.absolute(),
+            below(place, shard.name),
+            names,
+            brought,
+            models_hash,
+            pessimism,
+            prefix,
+            survey.content,
+            (survey.size, survey.time),
+            made_by(),
+        )
+        for shard, survey in surveys.items()
+    }
+
+
+def _failures(tasks: Sequence[ShardTask], engine: Engine, report: Report, logs: Path) -> list[str]:
+    """Do what is left of some tasks; what failed, in words."""
+    try:
+        run_tasks(tasks, engine, report, logs)
+    except RciError as error:
+        return [str(error)]
+    return []
 
 
 def _whole(place: Path | str) -> Path | str:
     """A folder by its whole path, or an address."""
     return str(place).rstrip("/") if is_address(place) else Path(place).resolve()
-
-
-@contextmanager
-def _runner(engine: Engine, report: Report, logs: Path) -> Iterator[Runner]:
-    """Yields the function that does what is left of some tasks and says in words what failed."""
-    with ExitStack() as stack:
-        if engine.kind == "ray":
-            from rci.run.ray_shards import RaySession
-
-            session = RaySession(engine, logs)
-            stack.callback(session.close)
-            do: Callable[[Sequence[ShardTask]], None] = partial(session.run, report=report)
-        else:
-            do = partial(run_tasks, engine=engine, report=report, logs=logs)
-
-        def run(tasks: Sequence[ShardTask]) -> list[str]:
-            try:
-                do(tasks)
-            except RciError as error:
-                return [str(error)]
-            return []
-
-        yield run
 
 
 def _check_fit(fit: Fit) -> None:

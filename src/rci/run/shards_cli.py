@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import Address, AsJson, EngineName, Seed, Settings, Workers, print_json, print_text
+from rci.run.command_line import Address, AsJson, EngineName, Seed, Settings, Workers, print_json, print_text
 
 
 def redistribute_shards(

@@ -9,28 +9,36 @@ python -m rci.run.shift point --work runs/shift-point --out results/shift.json -
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.config import load_config
 from rci.run.cores import prepare_process
-from rci.run.dispatch import run_jobs
 from rci.run.engine import Engine
 from rci.run.jobs import Job
-from rci.run.pipeline import alone_in, prepare_folder, write_json
-from rci.run.progress import show_progress
+from rci.run.pipeline import alone_in, prepare_folder
+from rci.run.progress import show_study
+from rci.run.rows import Row
+from rci.run.studies import RowsFile, Study, complete
+
+
+class Cell(NamedTuple):
+    """Models of one seed, asked about one kind of episodes."""
+
+    task: str
+    scored: str
+    seed: int
+
 
 FIT = {"loss": "prefix", "members": 5}
 FRESH = 500_000  # added to a seed: fresh episodes of the behaviour that the models were fitted to
-Row = dict[str, Any]
 
 
 def scored_behaviours(task: str) -> tuple[str, ...]:
@@ -49,7 +57,7 @@ def scored_behaviours(task: str) -> tuple[str, ...]:
 
 def plan(task: str, seed: int, episodes: int, work: Path) -> list[Job]:
     """Record, label, fit the ensemble to `random` and apply it to everything else."""
-    from rci.run.members import plan_members
+    from rci.run.ensemble_jobs import plan_members
 
     demonstrators = work / "demonstrators"
     training = {"task_name": task, **load_config(task, "quick").ppo}
@@ -101,6 +109,32 @@ def found_row(task: str, recipe: str, seed: int, work: Path) -> Row:
     return {"task": task, "fitted": "random", "scored": recipe, "seed": seed, **counts, **found}
 
 
+def study_of(task: str, seeds: Iterable[int], episodes: int, work: Path) -> Study[Cell]:
+    """Every kind of episodes, seed after seed."""
+
+    def row(cell: Cell, seconds: Mapping[str, float]) -> Row:
+        prepare_process()  # scores come from one core, as everything does
+        return found_row(*cell, work)
+
+    return Study(
+        [Cell(task, scored, seed) for seed in seeds for scored in scored_behaviours(task)],
+        lambda cell: cell,
+        lambda missing: [
+            job
+            for seed in dict.fromkeys(cell.seed for cell in missing)
+            for job in plan(task, seed, episodes, work)
+        ],
+        lambda cell: f"redistribute-{cell.seed}",
+        lambda cell: [f"transfer-{cell.scored}-{cell.seed}"],
+        row,
+    )
+
+
+def rows_of(file: Path) -> RowsFile:
+    """The rows of the study; what identifies one is its cell."""
+    return RowsFile(file, lambda row: Cell(*(row[name] for name in Cell._fields)), Cell._fields, "this study")
+
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
@@ -117,22 +151,15 @@ def study(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
 ) -> None:
     """Models that saw random actions only, asked about PPO: does their spread tell that they are wrong?"""
-    rows, wanted = read_rows(out), scored_behaviours(task)
     if figure is not None and not figure.parent.is_dir():
         raise RciError(f"there is no folder {figure.parent} to write {figure.name} to.")
-    if any(row["task"] == task and row["episodes"] != episodes for row in rows):
+    file, everything = rows_of(out), study_of(task, range(seeds), episodes, work)
+    if any(row["task"] == task and row["episodes"] != episodes for row in file.rows()):
         raise RciError(f"{out} has rows of {task!r} with another number of episodes; choose another file.")
-    there = {(row["task"], row["seed"]) for row in rows}
-    missing = [seed for seed in range(seeds) if (task, seed) not in there]
     prepare_folder(work)
-    with alone_in(work), show_progress() as report:
-        for seed in missing:
-            run_jobs(plan(task, seed, episodes, work), Engine(workers=workers), report)
-        if missing:
-            prepare_process()  # scores come from one core, as everything does
-        for seed in missing:
-            rows += [found_row(task, recipe, seed, work) for recipe in wanted]
-            write_json(out, rows)
+    with alone_in(work), show_study("kinds of episodes") as (report, tell):
+        complete(everything, file, work, Engine(workers=workers), report, tell)
+    rows = file.rows()
     typer.echo(shift_table(rows))
     typer.echo(out)
     if figure is not None:
@@ -140,21 +167,6 @@ def study(
 
         write_file(figure, shift_picture(rows).png)
         typer.echo(figure)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows that are there already."""
-    if not path.is_file():
-        if not path.parent.is_dir():
-            raise RciError(f"there is no folder {path.parent} to write {path.name} to.")
-        return []
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise RciError(f"{path} is damaged: {error}.") from None
-    if not isinstance(rows, list):
-        raise RciError(f"{path} is no list of rows.")
-    return rows
 
 
 def shift_table(rows: Sequence[Row]) -> str:

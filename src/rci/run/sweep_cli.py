@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rci.run.command import Address, AsJson, EngineName, Out, Store, Workers, print_json, print_text
+from rci.run.command_line import Address, AsJson, EngineName, Out, Store, Workers, print_json, print_text
 
 
 def sweep(
@@ -33,7 +33,7 @@ def sweep(
     """
     from rci.run.engine import Engine
     from rci.run.progress import show_progress
-    from rci.run.sweep.command import plan_sweep, run_sweep
+    from rci.run.sweep.runner import plan_sweep, run_sweep
 
     where = Engine(engine, workers, address, store)
     if plan:

@@ -13,8 +13,6 @@ python -m rci.run.variants budgets --task point --rows results/budgets-point.jso
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,14 +25,14 @@ from rci.data import store
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
 from rci.data.store import write_file
-from rci.run.command import run_command
+from rci.run.command_line import run_command
 from rci.run.config import PAPERS_LEARNER, RunConfig, load_config
-from rci.run.dispatch import run_jobs
-from rci.run.engine import Engine, Task
+from rci.run.engine import Engine
 from rci.run.jobs import Job
-from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
-from rci.run.progress import show_progress
+from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings
+from rci.run.progress import show_study
 from rci.run.rows import Row, read_rows
+from rci.run.studies import RowsFile, Study, complete, key_from, once
 from rci.tasks import get
 
 SHARED = ("demonstrators", "collect", "label")
@@ -50,7 +48,7 @@ class Variant:
     costs: str = "rci"
 
 
-class Study(NamedTuple):
+class Question(NamedTuple):
     """What is compared, at which budgets."""
 
     variants: dict[str, Variant]
@@ -58,7 +56,7 @@ class Study(NamedTuple):
 
 
 STUDIES = {
-    "ladder": Study(
+    "ladder": Question(
         {
             "default": Variant(),
             "five candidates": Variant({"candidates": 5}),
@@ -70,7 +68,7 @@ STUDIES = {
         },
         (0.1,),
     ),
-    "budgets": Study(
+    "budgets": Question(
         {
             "audited": Variant(),
             "audited, sparse costs": Variant(costs="sparse"),
@@ -137,41 +135,47 @@ def settings_of(cell: Cell, config: RunConfig) -> dict[str, Any]:
 
 def key_of(cell: Cell, config: RunConfig) -> str:
     """What identifies a row."""
-    text = json.dumps(settings_of(cell, config), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key_from(settings_of(cell, config))
 
 
-def plan_cells(wanted: Sequence[Cell], config: RunConfig, out: Path) -> Iterator[Job]:
+def plan_cells(wanted: Sequence[Cell], config: RunConfig, out: Path) -> list[Job]:
     """The logs once, step costs once for each seed, each kind of behaviour model once, and the policies."""
+    return once(job for cell in wanted for job in _jobs_of(cell, config, out))
+
+
+def _jobs_of(cell: Cell, config: RunConfig, out: Path) -> Iterator[Job]:
     logged = {"episodes": out / "episodes", "labels": out / "labels"}
-    done = set[str]()
     yield from (job for job in plan(config, out) if job.stage in SHARED)
-    for cell in wanted:
-        variant = STUDIES[cell.study].variants[cell.variant]
-        kind = "-".join(f"{name}-{value}" for name, value in variant.behaviour.items()) or "default"
-        costs, model = f"costs-{variant.costs}-{cell.seed}", f"behaviour-{kind}"
-        behaviour = {**config.behaviour, **variant.behaviour}
-        parents = [
-            Job(
-                costs,
-                "redistribute",
-                redistributor_settings(config, variant.costs),
-                cell.seed,
-                logged,
-                out / costs,
-                ("label",),
-            ),
-            Job(model, "behaviour", behaviour, config.seed, logged, out / model, ("label",)),
-        ]
-        yield from (job for job in parents if job.name not in done)
-        done |= {costs, model}
-        inputs = {**logged, "costs": out / costs, "behaviour": out / model}
-        policy, learn = out / "policies" / cell.name, f"learn-{cell.name}"
-        training = {**config.learn, **variant.learn, "budget": str(cell.budget)}
-        yield Job(learn, "learn", training, cell.seed, inputs, policy, (costs, model))
-        test = {"task": config.task, "episodes": config.evaluate.episodes}
-        seed, output = FIRST_SEED + cell.seed, out / "scores" / cell.name
-        yield Job(f"evaluate-{cell.name}", "evaluate", test, seed, {"policy": policy}, output, (learn,))
+    variant = STUDIES[cell.study].variants[cell.variant]
+    kind = "-".join(f"{name}-{value}" for name, value in variant.behaviour.items()) or "default"
+    costs, model = f"costs-{variant.costs}-{cell.seed}", f"behaviour-{kind}"
+    behaviour = {**config.behaviour, **variant.behaviour}
+    redistributor = redistributor_settings(config, variant.costs)
+    yield Job(costs, "redistribute", redistributor, cell.seed, logged, out / costs, ("label",))
+    yield Job(model, "behaviour", behaviour, config.seed, logged, out / model, ("label",))
+    inputs = {**logged, "costs": out / costs, "behaviour": out / model}
+    policy, learn = out / "policies" / cell.name, f"learn-{cell.name}"
+    training = {**config.learn, **variant.learn, "budget": str(cell.budget)}
+    yield Job(learn, "learn", training, cell.seed, inputs, policy, (costs, model))
+    test = {"task": config.task, "episodes": config.evaluate.episodes}
+    seed, output = FIRST_SEED + cell.seed, out / "scores" / cell.name
+    yield Job(f"evaluate-{cell.name}", "evaluate", test, seed, {"policy": policy}, output, (learn,))
+
+
+def study_of(asked: Sequence[Cell], config: RunConfig, out: Path) -> Study[Cell]:
+    """The policies of these cells."""
+
+    def training(cell: Cell) -> str:
+        return f"learn-{cell.name}"
+
+    return Study(
+        asked,
+        lambda cell: key_of(cell, config),
+        lambda missing: plan_cells(missing, config, out),
+        training,
+        lambda cell: [f"evaluate-{cell.name}"],
+        lambda cell, seconds: row_of(cell, config, out, seconds.get(training(cell))),
+    )
 
 
 def row_of(cell: Cell, config: RunConfig, out: Path, seconds: float | None) -> Row:
@@ -225,26 +229,11 @@ def study(
         raise RciError(f"the task {task!r} has several kinds of danger; a study is about one at a time.")
     config = study_config(task, preset, updates, episodes, settings)
     check_config(config)
+    policies, file = study_of(cells(name, seeds, only), config, out), RowsFile(rows)
     prepare_folder(out)
-    known = {row["key"]: row for row in read_rows(rows)}
-    wanted = [cell for cell in cells(name, seeds, only) if key_of(cell, config) not in known]
-    by_job = {f"evaluate-{cell.name}": cell for cell in wanted}
-    took = dict[str, float | None]()
-    with alone_in(out), show_progress() as report:
-
-        def note(job: Task, share: float, seconds: float | None) -> None:
-            report(job, share, seconds)
-            if share == 1.0:
-                took[job.name] = seconds
-            if share == 1.0 and job.name in by_job:
-                cell = by_job[job.name]
-                row = row_of(cell, config, out, took.get(f"learn-{cell.name}"))
-                known[row["key"]] = row
-                write_json(rows, list(known.values()))
-
-        run_jobs(list(plan_cells(wanted, config, out)) if wanted else [], Engine(workers=workers), note)
-    asked = [known[key] for cell in cells(name, seeds, only) if (key := key_of(cell, config)) in known]
-    typer.echo(TABLES[name](asked))
+    with alone_in(out), show_study() as (report, tell):
+        complete(policies, file, out, Engine(workers=workers), report, tell)
+    typer.echo(TABLES[name](file.of(policies)))
     if figure is not None:
         from rci.reporting.budget_figures import budget_picture
 

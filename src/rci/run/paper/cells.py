@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rci.run.jobs import Job, code_digest
 from rci.run.paper.experiments import METHODS, OURS, REWARD_ONLY, Experiment, Logs, Scale
+from rci.run.studies import key_from
 
 VERSION = 3  # of the study; to be raised when something outside of the list changes what its policies are
 DRAWN_EPISODES = 20  # of each policy that is drawn
@@ -97,8 +96,7 @@ def check_settings(wanted: Iterable[Cell], scale: Scale) -> None:
 
 def key_of(cell: Cell, scale: Scale) -> str:
     """What identifies the row of a policy."""
-    text = json.dumps(settings_of(cell, scale), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key_from(settings_of(cell, scale))
 
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:

@@ -5,21 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rci.data.errors import unknown_name
+from rci.run.config import read_preset
 from rci.run.paper.experiments import OURS, PAPERS, Scale
 
 # Training of demonstrators and behaviour models, by task.
-PPO: dict[str, dict[str, Any]] = {
-    "highway": {"total_steps": 4_000_000},
-    "fetch-reach": {
-        "total_steps": 204_800,
-        "rollout_length": 25,
-        "discount": 0.9,
-        "learning_rate": 2e-3,
-        "epochs": 10,
-        "initial_deviation": 0.4,
-    },
-    "point": {},
-}
+TASKS = ("highway", "fetch-reach", "point")
+PPO: dict[str, dict[str, Any]] = {task: read_preset(task, "paper").get("ppo", {}) for task in TASKS}
 # The paper's learner chooses among the proposals of a VAE; `feasible` among those of a mixture, drawn when it acts.
 MIXTURE = {"updates": 10_000, "proposals": 0}
 BEHAVIOUR: dict[str, dict[str, dict[str, Any]]] = {
@@ -28,7 +19,7 @@ BEHAVIOUR: dict[str, dict[str, dict[str, Any]]] = {
         "fetch-reach": {"model": "vae", "updates": 10_000},
         "point": {"model": "vae", "updates": 5_000, "hidden": 64, "latent_limit": 1.0},
     },
-    OURS: dict.fromkeys(("highway", "fetch-reach", "point"), MIXTURE),
+    OURS: dict.fromkeys(TASKS, MIXTURE),
 }
 # Short trainings of the paper's learner need batches that hold stops, and a multiplier that falls as fast as it rises;
 # found on logs of another seed.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import unknown_name
 from rci.run.cores import available_cores
-from rci.run.engine import Engine, Report, Task
+from rci.run.engine import Engine, Report
 from rci.run.paper.board import Board
 from rci.run.paper.cells import (
     Cell,
@@ -24,10 +24,10 @@ from rci.run.paper.cells import (
 )
 from rci.run.paper.experiments import EXPERIMENTS, Experiment, Scale
 from rci.run.paper.rows import failure_of, numbers_of
-from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed
+from rci.run.pipeline import alone_in, prepare_folder
 from rci.run.rows import Row
+from rci.run.studies import Study, Tell, complete, silent
 
-Tell = Callable[[int, int, float], None]  # policies done, policies in all, seconds left (inf = not known)
 FIRST_GUESS = 60.0  # seconds of a policy on one core, before the first one is done
 
 
@@ -46,7 +46,7 @@ def run_study(
     file: Path,
     engine: Engine,
     report: Report,
-    tell: Tell = lambda done, total, left: None,
+    tell: Tell = silent,
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
     places = Places(out)
@@ -62,45 +62,37 @@ def run_study(
     with alone_in(out):
         board = Board(file, askers)
         rank = _ranks(experiments, wanted, scale)
-        missing = sorted(
-            (cell for cell in keys if not board.has(keys[cell])), key=lambda cell: (rank[cell], cell.seed)
-        )
+        ordered = sorted(keys, key=lambda cell: (rank[cell], cell.seed))
+        missing = [cell for cell in ordered if not board.has(keys[cell])]
         # How many machines a cluster has is its own affair, and may change.
         clock = _Clock(
             len(keys), missing, engine.workers or (len(available_cores()) if engine.address is None else 0)
         )
-        tell(*clock.told())
-        jobs = {job.name: job for job in plan(missing, scale, places, keys)}
-        for job in plan_drawn(drawn, scale, places):
-            jobs.setdefault(job.name, job)
-        finished = {own_jobs(cell, scale, places)[-1]: cell for cell in missing}
         sharing = Counter(own_jobs(cell, scale, places)[0] for cell in keys)
-        trained = defaultdict[str, list[Cell]](list)
-        for cell in missing:
-            trained[own_jobs(cell, scale, places)[0]].append(cell)
-        took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
+        jobs = [*plan(missing, scale, places, keys), *plan_drawn(drawn, scale, places)]
 
-        def note(job: Task, share: float, seconds: float | None) -> None:
-            report(job, share, seconds)
-            if share == 1.0 and job.name in finished:
-                cell = finished[job.name]
-                training, *tests = own_jobs(cell, scale, places)
-                spent = took.get(training, 0.0) / sharing[training] + sum(
-                    took.get(name, 0.0) for name in tests
-                )
-                board.add(numbers_of(cell, scale, places, keys[cell], round(spent, 1)))
-                clock.done(cell, spent)
-                tell(*clock.told())
+        def row(cell: Cell, seconds: Mapping[str, float]) -> Row:
+            training, *tests = own_jobs(cell, scale, places)
+            spent = seconds.get(training, 0.0) / sharing[training]
+            spent += sum(seconds.get(name, 0.0) for name in tests)
+            clock.done(cell, spent)
+            return numbers_of(cell, scale, places, keys[cell], round(spent, 1))
 
-        def accept(job: Task, why: str) -> bool:
-            """A policy that cannot be trained is a row that says so."""
-            for cell in trained.get(job.name, ()):
-                board.add(failure_of(cell, scale, keys[cell], why))
-                clock.done(cell, 0.0)
-            return job.name in trained
+        def failure(cell: Cell, why: str) -> Row:
+            clock.done(cell, 0.0)
+            return failure_of(cell, scale, keys[cell], why)
 
-        run_timed(list(jobs.values()), out, engine, note, took, accept)
-        for trail in {job.trail for job in jobs.values() if job.trail is not None}:
+        policies = Study(
+            ordered,
+            keys.__getitem__,
+            lambda missing: jobs,
+            lambda cell: own_jobs(cell, scale, places)[0],
+            lambda cell: own_jobs(cell, scale, places)[1:],
+            row,
+            failure,
+        )
+        complete(policies, board, out, engine, report, tell, lambda missing: clock.told()[2])
+        for trail in {job.trail for job in jobs if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()
 

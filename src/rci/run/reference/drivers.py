@@ -7,8 +7,6 @@ ones, who pay it from their first step on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,20 +14,15 @@ from typing import Any, NamedTuple
 
 from rci.data.errors import RciError
 from rci.evaluation.reference import BLIND, CAREFUL, INFORMED
+from rci.run.config import read_preset
 from rci.run.jobs import Job
+from rci.run.studies import key_from, once
 
 VERSION = 1  # to be raised when something outside of the settings changes what drivers are
 RECORDING = "ppo"
 TRAINED = (BLIND, INFORMED, CAREFUL, RECORDING)
 
-ARM = {
-    "total_steps": 204_800,
-    "rollout_length": 25,
-    "discount": 0.9,
-    "learning_rate": 2e-3,
-    "epochs": 10,
-    "initial_deviation": 0.4,
-}
+ARM = read_preset("fetch-reach", "paper")["ppo"]  # as it records
 FINE_ARM = {**ARM, "total_steps": 409_600, "rollout_length": 50, "discount": 0.97}
 POINT = {"total_steps": 500_000, "learning_rate": 1e-3}
 # Little noise: with the 0.6 of full steering that PPO explores with when it records, nobody passes another car within a
@@ -104,8 +97,7 @@ def settings_of(driver: Driver, setting: Setting) -> dict[str, Any]:
 
 def key_of(driver: Driver, setting: Setting) -> str:
     """What identifies the row of a driver."""
-    text = json.dumps(settings_of(driver, setting), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return key_from(settings_of(driver, setting))
 
 
 def training_steps(driver: Driver, setting: Setting) -> int | None:
@@ -118,11 +110,7 @@ def jobs_of(wanted: Iterable[Driver], setting: Setting, out: Path) -> list[Job]:
     """The jobs of all these drivers, none twice: the blind ones first, since others wait for them."""
     wanted = list(wanted)
     blind = [_training(_blind(driver), setting, out) for driver in wanted if driver.name == INFORMED]
-    jobs = {job.name: job for job in blind}
-    for driver in wanted:
-        for job in _jobs(driver, setting, out):
-            jobs.setdefault(job.name, job)
-    return list(jobs.values())
+    return once([*blind, *(job for driver in wanted for job in _jobs(driver, setting, out))])
 
 
 def scores_of(driver: Driver, out: Path) -> Path:

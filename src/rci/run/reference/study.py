@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.reference import Reference
 from rci.run.config import load_config
-from rci.run.dispatch import run_jobs
-from rci.run.engine import LOCAL, Engine, Report, Task
-from rci.run.pipeline import alone_in, prepare_folder, write_json
+from rci.run.engine import LOCAL, Engine, Report
+from rci.run.pipeline import alone_in, prepare_folder
 from rci.run.reference.drivers import (
     PPO,
     PRICES,
@@ -30,10 +28,10 @@ from rci.run.reference.drivers import (
     scores_of,
     training_steps,
 )
-from rci.run.rows import Row, read_rows
+from rci.run.rows import Row
+from rci.run.studies import RESULTS, RowsFile, Study, Tell, complete, silent
 
 SEEDS, EPISODES = 3, 1000
-RESULTS = Path("results")  # where rows are kept, unless told otherwise; reports look for them here
 
 
 def rows_file(task: str) -> Path:
@@ -91,7 +89,7 @@ def run_reference(
     world: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Callable[[int, int, float], None] = lambda done, total, left: None,
+    tell: Tell = silent,
 ) -> list[Row]:
     """Train and test the drivers that have no row yet, and return the rows of all that were asked for.
 
@@ -103,44 +101,35 @@ def run_reference(
     folder = out or Path("runs") / f"reference-{task}"
     asked = drivers(setting, prices or family_of(task, PRICES), seeds)
     file = rows or rows_file(task)
-    check_rows_file(file)
-    kept = {row["key"]: row for row in read_rows(file)}
-    wanted = [driver for driver in asked if key_of(driver, setting) not in kept]
-    tests = {f"test-{driver.folder}": driver for driver in wanted}
-    prepare_folder(folder)
-    seconds_of, began = dict[str, float](), time.monotonic()
-    with alone_in(folder):
-
-        def note(job: Task, share: float, seconds: float | None) -> None:
-            report(job, share, seconds)
-            if share < 1.0:
-                return
-            if seconds is not None:
-                seconds_of[job.name] = seconds
-            if job.name in tests:
-                driver = tests.pop(job.name)
-                trained = seconds_of.get(f"train-{driver.folder}")
-                row = row_of(driver, setting, store.read(scores_of(driver, folder), "scores"), trained)
-                kept[row["key"]] = row
-                write_json(file, list(kept.values()))
-                spent, fresh = time.monotonic() - began, len(wanted) - len(tests)
-                tell(len(asked) - len(tests), len(asked), spent / fresh * len(tests))
-
-        run_jobs(jobs_of(wanted, setting, folder), engine, note, folder / "failed")
-        found = [kept[key_of(driver, setting)] for driver in asked]
-        store.write(folder / "reference", Reference.of(task, found))
-    return found
-
-
-def check_rows_file(file: Path) -> None:
-    """Refuse a place for rows that cannot be written, before any work is done for it."""
     if file.parent == RESULTS:
         RESULTS.mkdir(exist_ok=True)
-    if not file.parent.is_dir():
-        raise RciError(f"there is no folder {file.parent} to write {file.name} to.")
-    for row in read_rows(file):
-        if "key" not in row or "driver" not in row:
-            raise RciError(f"{file} holds rows, but not those of a reference: a row has no driver or no key.")
+    kept = RowsFile(file, fields=("driver", "key"), what="a reference")
+    study = study_of(asked, setting, folder)
+    prepare_folder(folder)
+    with alone_in(folder):
+        complete(study, kept, folder, engine, report, tell)
+        store.write(folder / "reference", Reference.of(task, kept.of(study)))
+    return kept.of(study)
+
+
+def study_of(asked: Sequence[Driver], setting: Setting, folder: Path) -> Study[Driver]:
+    """These drivers, each of them trained and tested."""
+
+    def training(driver: Driver) -> str:
+        return f"train-{driver.folder}"
+
+    def row(driver: Driver, seconds: Mapping[str, float]) -> Row:
+        scores = store.read(scores_of(driver, folder), "scores")
+        return row_of(driver, setting, scores, seconds.get(training(driver)))
+
+    return Study(
+        asked,
+        lambda driver: key_of(driver, setting),
+        lambda missing: jobs_of(missing, setting, folder),
+        training,
+        lambda driver: [f"test-{driver.folder}"],
+        row,
+    )
 
 
 def row_of(driver: Driver, setting: Setting, scores: Any, seconds: float | None) -> Row:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.run.engine import LOCAL, Engine, Report, Task
+from rci.run.engine import LOCAL, Engine, Named, Report
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed
 from rci.run.rows import Row
 from rci.run.sweep.grid import plain, points_of, read_grid
@@ -58,7 +58,7 @@ def _run_alone(plan: SweepPlan, out: Path, engine: Engine, report: Report, comma
 
     rows, begun, failed = SweepRows(plan, out), False, None
 
-    def note(job: Task, share: float, seconds: float | None) -> None:
+    def note(job: Named, share: float, seconds: float | None) -> None:
         nonlocal begun
         begun = True
         report(job, share, seconds)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.run.command import AsJson, Out, Seed, print_json, print_text
+from rci.run.command_line import AsJson, Out, Seed, print_json, print_text
 
 
 def import_dataset(
@@ -33,7 +33,7 @@ def import_dataset(
 
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
     """
-    from rci.run.exchange import import_to
+    from rci.run.conversion import import_to
     from rci.run.progress import show_share
 
     with show_share("import") as progress:
@@ -65,7 +65,7 @@ def export(
 
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """
-    from rci.run.exchange import export_data, export_policy
+    from rci.run.conversion import export_data, export_policy
 
     if onnx:
         if labels is not None or costs is not None or data_format is not None or overwrite:
@@ -103,7 +103,7 @@ def monitor(
     from rci.run.cores import prepare_process
 
     prepare_process()  # before anything imports JAX
-    from rci.run.exchange import write_monitor
+    from rci.run.conversion import write_monitor
 
     found, text = write_monitor(costs, episodes, labels, out, false_alarms)
     print_json(found) if as_json else print_text(text)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rci.run.command import print_json, print_text
+from rci.run.command_line import print_json, print_text
 
 if TYPE_CHECKING:  # heavy, and help should answer at once
     from rci.run.engine import Engine
@@ -21,21 +19,14 @@ def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> No
     outputs: what to print of what was made, the last one alone if not given.
     """
     from rci.run.cores import prepare_process
-    from rci.run.jobs import run_job
+    from rci.run.engine import LOCAL, ThisProcess, run_tasks
     from rci.run.progress import show_progress
 
     prepare_process()
     with show_progress() as report:
-        for job in jobs:
-            if job.is_current():
-                report(job, 1.0, None)
-                continue
-            started = time.monotonic()
-            report(job, 0.0, 0.0)
-            run_job(job, partial(_pass_on, report, job))
-            report(job, 1.0, time.monotonic() - started)
+        run_tasks(jobs, LOCAL, report, pool=ThisProcess(report))
     if len(outputs) > 1 and as_json:
-        from rci.run.describe import describe
+        from rci.run.inspection import describe
 
         print_json({path.name: describe(path, False) for path in outputs})
         return
@@ -43,13 +34,9 @@ def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> No
         show(path, as_json)
 
 
-def _pass_on(report: Any, job: Any, share: float) -> None:
-    report(job, min(share, 0.999), 0.0)
-
-
 def show(path: Path, as_json: bool, verify: bool = False) -> None:
     """Print what an artefact is, and with `verify` whether it is intact."""
-    from rci.run.describe import describe, describe_lines
+    from rci.run.inspection import describe, describe_lines
 
     description = describe(path, verify)
     if as_json:
@@ -61,8 +48,8 @@ def show(path: Path, as_json: bool, verify: bool = False) -> None:
 def run_in_workers(jobs: list[Job], engine: Engine, as_json: bool) -> None:
     """Run jobs where the engine says; what was said of those that failed is kept in OUT-failed."""
     from rci.data.store import check_place
-    from rci.run.dispatch import run_jobs
     from rci.run.progress import show_progress
+    from rci.run.run_jobs import run_jobs
 
     output = jobs[-1].output
     check_place(output)  # before anything is fitted for nothing
