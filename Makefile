@@ -6,7 +6,7 @@ READY := .venv/.ready
 # take the files in the order of tests/conftest.py, the longest first.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-# `slow` guards what rarely changes: faults, long fuzzing, clusters of several nodes.
+# `slow` guards what rarely changes: faults, soak tests, clusters of several nodes.
 USUAL := -m "not slow"
 QUICK := -m "not slow and not browser and not compiles"
 

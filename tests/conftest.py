@@ -52,6 +52,7 @@ LONGEST = [
 COMPILES = [
     "collection/*",
     "contract/*",
+    "evaluation/test_metrics.py",
     "learning/*",
     "parity/*",
     "redistribution/*",

@@ -87,13 +87,10 @@ def refused_or_read(place):
     assert "\n" not in told
 
 
-SAME_READERS = ("d4rl", "a.npz", "minari-hdf5", "minari-parquet")  # as one of the others has
-
-
 @pytest.mark.parametrize(
     "kind",
-    ["dsrl", "parquet", "b.npz", "a.csv", "a.jsonl", "minari-arrow", "minari-metadata"]
-    + [pytest.param(kind, marks=pytest.mark.slow) for kind in SAME_READERS],
+    ["dsrl", "d4rl", "parquet", "a.npz", "b.npz", "a.csv", "a.jsonl"]
+    + [f"minari-{part}" for part in ("hdf5", "arrow", "parquet", "metadata")],
 )
 @patient
 @given(edits=EDITS)
