@@ -12,6 +12,8 @@ from rci.data.types import Policy, SavedModel, Scores
 from rci.redistribution import redistribute
 from rci.run import agreement
 from rci.run.config import load_config
+from rci.run.engine import LOCAL
+from rci.run.studies import RowsFile, complete
 
 
 def rows_of(columns):
@@ -102,13 +104,21 @@ def test_a_judgement_is_made_once(tmp_path, point_episodes, point_labels, monkey
     for place, record in parts.items():
         store.write(tmp_path / place, record)
     judging = {"updates": 2, "hidden": 8, "seed": 1}
-    (row,) = agreement.judge_all([one], tmp_path, judging, lambda *_: None)
+    study = agreement.study_of(load_config("point", "quick"), [one], 4, 4, tmp_path, judging)
+    row = study.row(one, {})
     assert row["evaluation_cost"] == 0.25
     assert row["rci_cost"] == row["sparse_cost"]  # both are sparse here
     assert (row["own_return"], row["own_cost"]) == (1.5, 0.5)
     json.dumps(row, allow_nan=False)
     monkeypatch.setattr(agreement, "judged_row", lambda *_: pytest.fail("it was judged before"))
-    assert agreement.judge_all([one], tmp_path, judging, lambda *_: None) == [row]
+    rows = RowsFile(tmp_path / "judgements.json")
+    rows.add(row)
+    complete(study, rows, tmp_path, LOCAL, lambda *_: None)
+    assert rows.of(study) == [row]
+    judged_otherwise = agreement.study_of(
+        load_config("point", "quick"), [one], 4, 4, tmp_path, {"updates": 3}
+    )
+    assert not rows.has(judged_otherwise.key(one))
 
 
 def test_mistakes(tmp_path):

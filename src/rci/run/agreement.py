@@ -9,7 +9,7 @@ with a simulator would choose, and on evaluation episodes, which nobody chooses 
   budget: how often the same as the simulator's, and what that costs in violations and return. The rule is one for
   all. The sets overlap, so the figures say nothing of how they would vary with other policies.
 
-What is done is not done again: jobs by their artefacts, judgements by their rows.
+What has a row in judgements.json is not done again.
 
 python -m rci.run.agreement --task point --out runs/agreement-point
 """
@@ -17,8 +17,8 @@ python -m rci.run.agreement --task point --out runs/agreement-point
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -32,11 +32,11 @@ from rci.run.command_line import run_command
 from rci.run.config import PAPERS_LEARNER, RunConfig, load_config, parse_flags
 from rci.run.cores import prepare_process
 from rci.run.engine import Engine
-from rci.run.jobs import Job, input_hash
+from rci.run.jobs import Job
 from rci.run.pipeline import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
-from rci.run.progress import show_progress
-from rci.run.rows import Row, read_rows
-from rci.run.run_jobs import run_jobs
+from rci.run.progress import show_study
+from rci.run.rows import Row
+from rci.run.studies import RowsFile, Study, complete, key_from
 
 # Of the learners, over those of the run; another learner is named by its "method".
 SETTINGS: dict[str, dict[str, Any]] = {"critic": {"variant": "critic"}, "penalised": {"variant": "penalised"}}
@@ -262,34 +262,48 @@ def study(
             f"the study compares variants of {LEARNER!r}; {config.learn['method']!r} has none of them."
         )
     prepare_folder(out)
-    wanted = candidates(BUDGETS, seeds)
-    with alone_in(out), show_progress() as report:
-        run_jobs(plan_study(config, wanted, selection, evaluation, out), Engine(workers=workers), report)
-        prepare_process()  # judgements come from one core, as everything does
-        rows = judge_all(wanted, out, judging, report)
+    policies = study_of(config, candidates(BUDGETS, seeds), selection, evaluation, out, judging)
+    file = RowsFile(out / "judgements.json")
+    with alone_in(out), show_study() as (report, tell):
+        complete(policies, file, out, Engine(workers=workers), report, tell)
+    rows = file.of(policies)
     summary = summarise(rows)
     write_json(out / "agreement.json", {"task": task, "rows": rows, **summary})
     typer.echo(agreement_table(summary))
     typer.echo(out / "agreement.json")
 
 
-def judge_all(wanted: Sequence[Candidate], work: Path, judging: dict[str, Any], report: Any) -> list[Row]:
-    """A row for every policy. What was judged before, with these settings, is not judged again."""
-    file = work / "judgements.json"
-    known = {row["policy_hash"]: row for row in read_rows(file) if row["judging"] == judging}
-    job = Job("judge", "judge", {}, 0, {}, file)  # nothing but the name of a bar
-    prepared: dict[str, Any] = {}
-    rows, began = [], time.monotonic()
-    for number, one in enumerate(wanted):
-        policy = input_hash(work / "policies" / one.name)
-        if policy not in known:
-            prepared = prepared or prepare_judges(work, judging)
-            known[policy] = judged_row(one, work, judging, prepared)
-            write_json(file, list(known.values()))
-            report(job, number / len(wanted), 0.0)
-        rows.append({**known[policy], **scored_row(one, work)})
-    report(job, 1.0, time.monotonic() - began if prepared else None)
-    return rows
+def study_of(
+    config: RunConfig,
+    wanted: Sequence[Candidate],
+    selection: int,
+    evaluation: int,
+    work: Path,
+    judging: dict[str, Any],
+) -> Study[Candidate]:
+    """Every policy: trained, scored on both kinds of episodes, and judged here."""
+    logs = cache(lambda: prepare_judges(work, judging))
+
+    def key(one: Candidate) -> str:
+        settings = {**config.as_table(), "learn": learner_settings(config, one.setting)}
+        return key_from([settings, one._asdict(), selection, evaluation, judging])
+
+    def row(one: Candidate, seconds: Mapping[str, float]) -> Row:
+        prepare_process()  # judgements come from one core, as everything does
+        return {**judged_row(one, work, judging, logs()), **scored_row(one, work), "key": key(one)}
+
+    return Study(
+        wanted,
+        key,
+        lambda missing: plan_study(config, missing, selection, evaluation, work) if missing else (),
+        lambda one: f"learn-{one.name}",
+        lambda one: [
+            *(f"costs-{method}" for method in JUDGES),
+            f"selection-{one.name}",
+            f"evaluation-{one.name}",
+        ],
+        row,
+    )
 
 
 def prepare_judges(work: Path, judging: dict[str, Any]) -> dict[str, Any]:
