@@ -7,10 +7,12 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rci.data.errors import unknown_name
 from rci.run.cores import available_cores
 from rci.run.engine import Engine, Report, Task
+from rci.run.jobs import Job
 from rci.run.paper.board import Board
 from rci.run.paper.cells import (
     Cell,
@@ -50,14 +52,7 @@ def run_study(
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
     places = Places(out)
-    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
-    drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
-    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
-    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
-    askers = defaultdict[str, list[str]](list)
-    for name, own in wanted.items():
-        for cell in own:
-            askers[keys[cell]].append(name)
+    wanted, drawn, keys, askers = _asked(experiments, scale)
     prepare_folder(out)
     with alone_in(out):
         board = Board(file, askers)
@@ -65,12 +60,11 @@ def run_study(
         missing = sorted(
             (cell for cell in keys if not board.has(keys[cell])), key=lambda cell: (rank[cell], cell.seed)
         )
-        # How many machines a cluster has is its own affair, and may change.
-        clock = _Clock(
-            len(keys), missing, engine.workers or (len(available_cores()) if engine.address is None else 0)
-        )
+        clock = _Clock(len(keys), missing, _cores(engine))
         tell(*clock.told())
         jobs = {job.name: job for job in plan(missing, scale, places, keys)}
+        failed = {row["key"] for row in board.rows() if "failed" in row}
+        drawn = [cell for cell in drawn if key_of(cell, scale) not in failed]
         for job in plan_drawn(drawn, scale, places):
             jobs.setdefault(job.name, job)
         finished = {own_jobs(cell, scale, places)[-1]: cell for cell in missing}
@@ -78,6 +72,7 @@ def run_study(
         trained = defaultdict[str, list[Cell]](list)
         for cell in missing:
             trained[own_jobs(cell, scale, places)[0]].append(cell)
+        shown = {own_jobs(cell, scale, places)[0] for cell in drawn}
         took = {name: seconds for name, seconds in read_timings(out).items() if name in jobs}
 
         def note(job: Task, share: float, seconds: float | None) -> None:
@@ -93,16 +88,52 @@ def run_study(
                 tell(*clock.told())
 
         def accept(job: Task, why: str) -> bool:
-            """A policy that cannot be trained is a row that says so."""
-            for cell in trained.get(job.name, ()):
+            """A policy that cannot be trained is a row that says so; one that is only drawn is not drawn."""
+            for cell in (cell for name in _and_longer(job.name, jobs) for cell in trained.get(name, ())):
                 board.add(failure_of(cell, scale, keys[cell], why))
                 clock.done(cell, 0.0)
-            return job.name in trained
+            if job.name in trained:
+                tell(*clock.told())
+            return job.name in trained or job.name in shown
 
         run_timed(list(jobs.values()), out, engine, note, took, accept)
         for trail in {job.trail for job in jobs.values() if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()
+
+
+class _Asked(NamedTuple):
+    """What a study is asked for: cells by experiment, those to be drawn, the key of each, and who asks for a key."""
+
+    wanted: dict[str, list[Cell]]
+    drawn: list[Cell]
+    keys: dict[Cell, str]
+    askers: dict[str, list[str]]
+
+
+def _asked(experiments: Sequence[Experiment], scale: Scale) -> _Asked:
+    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
+    drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
+    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
+    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
+    askers = defaultdict[str, list[str]](list)
+    for name, own in wanted.items():
+        for cell in own:
+            askers[keys[cell]].append(name)
+    return _Asked(wanted, drawn, keys, askers)
+
+
+def _cores(engine: Engine) -> int:
+    """How many work at once; 0 = nobody knows: how many machines a cluster has is its own affair, and may change."""
+    return engine.workers or (len(available_cores()) if engine.address is None else 0)
+
+
+def _and_longer(training: str, jobs: Mapping[str, Job]) -> list[str]:
+    """A training and those that go on from it, one after the other: where it fails, so do they."""
+    chain = [training]
+    for name in chain:
+        chain += [job.name for job in jobs.values() if job.stage == "learn" and name in job.needs]
+    return chain
 
 
 def _ranks(
