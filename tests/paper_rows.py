@@ -7,22 +7,25 @@ from typing import Any
 import numpy as np
 
 # How many violations a method has at the top of the range of returns, and how often it violates at its safest.
-METHODS = {"sparse": (0.5, 0.06), "hazard": (0.55, 0.08), "rci": (0.35, 0.01), "uniform": (0.5, 0.05)}
+METHODS = {"sparse": (0.5, 0.06), "hazard": (0.55, 0.08), "rudder": (0.35, 0.01), "uniform": (0.5, 0.05)}
 RANGES = {
     "highway": (2.0, 60.0),
+    "highway-open": (2.0, 60.0),
     "highway-disc": (2.0, 60.0),
-    "highway-two": (2.0, 60.0),
+    "highway-15hz": (2.0, 60.0),
     "fetch-reach": (-1.3, -0.98),
+    "fetch-reach-fine": (-1.3, -0.98),
 }
-BUDGETS = ("P10", "P20", "P30")
+BUDGETS = ("P10", "P30", "P50")
+THRESHOLDS = ("T3", "T5", "T7")
 TOP_RATE = 0.7  # of reward-only
 
 
 def row(**changes: Any) -> dict[str, Any]:
     """One row with every field; `key` is made from what identifies it."""
     fields: dict[str, Any] = {
-        "experiment": "highway", "task": "highway", "dataset": "mixed", "noise": "clean", "method": "rci",
-        "learner": "bcq-lagrangian", "budget": "P30", "seed": 0, "logs_seed": 0, "policy": 0, "labelled": 5000,
+        "experiment": "highway", "task": "highway", "dataset": "mixed", "noise": "clean", "method": "rudder",
+        "learner": "bcq-lagrangian", "budget": "P30", "seed": 0, "policy": 0, "labelled": 5000,
         "updates": 5000, "selected": True, "episodes": 1000, "violation_rate": 0.03, "mean_return": 41.0,
         "mean_return_until_stop": 39.2, "return_norm": 0.61, "selection_episodes": 200,
         "selection_violation_rate": 0.02, "selection_return": 41.3, "predicted_cost": 0.05, "predicted_return": 40.1,
@@ -94,32 +97,45 @@ def _sweep_of(experiment, task, method, seed, budgets, policies, changes):
     return made
 
 
+def failure(**changes: Any) -> dict[str, Any]:
+    """The row of a policy that could not be trained."""
+    made = row(**changes)
+    identity = (
+        "experiment", "task", "dataset", "noise", "method", "learner", "budget", "seed", "policy", "labelled",
+        "updates", "key",
+    )  # fmt: skip
+    return {**{name: made[name] for name in identity}, "failed": "no episode kept the budget."}
+
+
+def under_best_learner(
+    experiment: str, task: str = "highway", methods=tuple(METHODS), seeds=3, **changes: Any
+) -> list[dict[str, Any]]:
+    """The methods over thresholds of `feasible`, one policy of each."""
+    fields = {"learner": "feasible", "multiplier": None, **changes}
+    return sweep(experiment, task, methods, seeds, THRESHOLDS, 1, **fields)
+
+
 def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
     """Rows of every experiment."""
-    rows = [
-        *sweep("highway", seeds=seeds),
-        *sweep("highway-disc", "highway-disc", seeds=seeds),
-        *sweep("fetch-reach", "fetch-reach", seeds=seeds),
-    ]
+    rows = [*sweep("highway", seeds=seeds), *sweep("fetch-reach", "fetch-reach", seeds=seeds)]
+    for task in ("highway-open", "highway-disc"):
+        rows += sweep("readings", task, seeds=seeds)
     for dataset in ("ppo", "random", "mixed"):
         rows += sweep("composition", dataset=dataset, seeds=seeds)
-    for noise in ("clean", "noisy", "adversarial"):
+    for noise in ("noisy", "adversarial"):
         rows += sweep("label-noise", noise=noise, seeds=seeds)
-    for task in ("highway", "fetch-reach"):
-        rows += sweep("calibration", task, seeds=seeds, budgets=("0.05", "0.1", "0.2", "0.4"), policies=1)
-        for labelled in (250, 1000, 5000):
-            for updates in (1000, 5000, 20000):
-                size = {"labelled": labelled, "updates": updates}
-                rows += sweep("label-efficiency", task, ("sparse", "hazard", "rci"), seeds, **size)
-    rows += sweep("horizon", seeds=seeds)
-    tried = ("sparse", "sparse, slow", "potential", "potential, cautious", "hazard")
-    rows += sweep("ingredients", methods=tried, seeds=seeds, logs_seed=7)
-    for learner in ("bcq-lagrangian", "cpq", "cdt"):
-        rows += sweep("grid", methods=("sparse", "rci", "uniform"), seeds=2, learner=learner)
-    two = sweep("highway-two", "highway-two", ("sparse", "rci"), seeds, ("proximity=0.1,road=0.1",))
-    for one in two:
-        one["channel_violation_rate"] = {
-            "proximity": 0.8 * one["violation_rate"],
-            "road": 0.2 * one["violation_rate"],
-        }
-    return rows + two
+    every = (*METHODS, "rudder-prefix-guide")
+    rows += under_best_learner("best-learner", "highway", every, seeds)
+    rows += under_best_learner("best-learner-arm", "fetch-reach", every, seeds)
+    pair = ("sparse", "rudder-prefix-guide")
+    for updates in (2000, 8000):
+        for labelled in (100, 1000, 5000):
+            rows += under_best_learner(
+                "when-it-pays", "highway", pair, seeds, labelled=labelled, updates=updates
+            )
+        few = {"labelled": 1000, "updates": updates}
+        for noise in ("noisy", "adversarial", "human", "late"):
+            rows += under_best_learner("imperfect-labels", "highway", pair, seeds, noise=noise, **few)
+        for task in ("highway-15hz", "fetch-reach-fine"):
+            rows += under_best_learner("horizon", task, pair, seeds, **few)
+    return rows

@@ -4,14 +4,15 @@ import matplotlib.style
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from paper_rows import row, sweep, whole_study
+from paper_rows import row, sweep, under_best_learner, whole_study
 
 from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.reporting import paper_map_figures
 from rci.reporting.figures import render
-from rci.reporting.palette import STYLE, looks
+from rci.reporting.palette import LOOKS, OTHERS, STYLE, study_looks
 from rci.reporting.paper_contents import Setting, matched_ratio, setting_names
 from rci.reporting.paper_figures import drawing_of, paper_looks
+from rci.run.paper.experiments import METHODS
 from rci.run.paper.summary import paper_summary
 
 
@@ -39,15 +40,17 @@ def test_every_experiment_has_a_figure(study):
 
 
 def test_methods_look_the_same_everywhere(study):
-    plain = looks({"reward-only", "sparse", "hazard", "rci", "uniform"})
-    varied = {"sparse, slow": plain["sparse"], "potential": plain["rci"], "potential, cautious": plain["rci"]}
-    assert paper_looks(study) == plain | varied
+    style = paper_looks(study)
+    assert list(style) == ["reward-only", "sparse", "uniform", "hazard", "rudder", "rudder-prefix-guide"]
+    assert style["rudder"] == LOOKS["rci"]
+    assert style["rudder-prefix-guide"] == OTHERS[0]
+    assert all(style[name] == LOOKS[name] for name in ("reward-only", "sparse", "uniform", "hazard"))
 
 
-def test_variants_of_a_method_stand_behind_it(study):
-    assert [one.method for one in study.experiment("ingredients").outcomes] == [
-        "reward-only", "sparse", "sparse, slow", "hazard", "potential", "potential, cautious",
-    ]  # fmt: skip
+def test_all_methods_of_the_study_can_be_told_apart():
+    style = study_looks(METHODS)
+    assert list(style)[:5] == ["reward-only", "sparse", "uniform", "hazard", "rudder"]
+    assert len({(look.color, look.marker) for look in style.values()}) == len(METHODS)
 
 
 def test_main_bars_show_means_errors_and_seeds():
@@ -60,7 +63,7 @@ def test_main_bars_show_means_errors_and_seeds():
     dots, _, error = right.lines
     assert dots.get_xdata() == pytest.approx([0.1, 0.3])
     assert error.get_xdata() == pytest.approx([0.1, 0.3])  # the standard error of the two is 0.1
-    assert [label.get_text() for label in left.get_yticklabels()] == ["rci"]
+    assert [label.get_text() for label in left.get_yticklabels()] == ["rudder"]
 
 
 def test_a_panel_without_numbers_is_not_drawn():
@@ -74,56 +77,69 @@ def test_composition_has_a_heading_for_every_dataset(study):
     assert len(right.patches) == 3 * 5
 
 
-def test_channels_have_a_panel_each(study):
-    assert titles(built(study, "highway-two")) == [
-        "Normalised return",
-        "Violations of any kind",
-        "First violation: proximity",
-        "First violation: road",
-    ]
-
-
-def test_calibration_shows_policies_their_mean_and_the_diagonal():
-    rows = [
-        row(experiment="calibration", budget="0.1", seed=s, violation_rate=rate)
-        for s, rate in enumerate([0.2, 0.4])
-    ]
-    (axes,) = built(paper_summary(rows), "calibration").axes
-    diagonal, seeds, mean = axes.lines
-    assert (diagonal.get_xdata() == diagonal.get_ydata()).all()
-    assert seeds.get_ydata() == pytest.approx([0.2, 0.4])
-    assert (mean.get_xdata()[0], mean.get_ydata()[0]) == pytest.approx((0.1, 0.3))
-
-
 def test_what_is_possible_is_a_line_on_its_task():
     points = [ReferencePoint(name, price, 3, rate, rate, rate, gain, gain, gain, gain, None)
               for name, price, rate, gain in (("blind", 0.0, 0.6, 50.0), ("informed", 9.0, 0.1, 48.0))]  # fmt: skip
     study = paper_summary(whole_study(seeds=2), {"highway": Ruler(0.0, 50.0, points[1], tuple(points))})
-    highway, fetch = built(study, "frontier").axes
-    (line,) = [line for axes in (highway, fetch) for line in axes.lines if line.get_marker() == "*"]
+    (axes,) = built(study, "best-learner").axes
+    (line,) = [line for line in axes.lines if line.get_marker() == "*"]
     assert (line.get_xdata().tolist(), line.get_ydata().tolist()) == ([0.6, 0.1], [50.0, 48.0])
-    assert line.axes is highway
-    assert "danger is known" in drawing_of(study.experiment("frontier"), paper_looks(study)).caption
+    (arm,) = built(study, "best-learner-arm").axes
+    assert not [line for line in arm.lines if line.get_marker() == "*"]
+    assert "danger is known" in drawing_of(study.experiment("best-learner"), paper_looks(study)).caption
 
 
-def test_label_efficiency_has_a_tick_for_every_count(study):
-    figure = built(study, "label-efficiency")
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["250", "1,000", "5,000"]
-    assert "at a return of" in titles(figure)[0]
+def test_a_frontier_has_marks_of_policies_and_a_curve_of_each_method():
+    rows = under_best_learner("best-learner", methods=("sparse", "rudder-prefix-guide"), seeds=2)
+    summary = paper_summary(rows)
+    (axes,) = built(summary, "best-learner").axes
+    own = {one.method: one for one in summary.experiment("best-learner").frontiers}
+    marks, curve = axes.lines[1:3]  # of sparse, behind the marks of reward-only
+    assert list(zip(marks.get_ydata(), marks.get_xdata())) == [
+        (one.mean_return, one.violation_rate) for one in own["sparse"].policies
+    ]
+    assert list(zip(curve.get_ydata(), curve.get_xdata())) == list(own["sparse"].curve)
+    assert len(axes.lines) == 1 + 2 * 2
 
 
 def test_when_it_pays_writes_every_ratio(study):
-    frontiers = study.experiment("when-it-pays").frontiers
+    """A panel for each method, a line for each number of labels, a column for each length."""
     figure = built(study, "when-it-pays")
     first = figure.axes[0]
-    assert titles(figure) == [
-        f"{task}: rci / {rival}" for task in ("highway", "fetch-reach") for rival in ("sparse", "hazard")
+    assert titles(figure) == ["rudder-prefix-guide / sparse"]
+    assert [label.get_text() for label in first.get_yticklabels()] == [
+        "100 labels", "1,000 labels", "5,000 labels",
+    ]  # fmt: skip
+    assert [label.get_text() for label in first.get_xticklabels()] == ["2k", "8k"]
+    own = {(f.setting, f.method): f for f in study.experiment("when-it-pays").frontiers}
+    ratios = [
+        matched_ratio(own[setting, "rudder-prefix-guide"], own[setting, "sparse"], 0.75)
+        for labelled in (100, 1000, 5000)
+        for updates in (2000, 8000)
+        for setting in [Setting("highway", "mixed", "clean", "feasible", labelled, updates)]
     ]
-    own = {(f.setting, f.method): f for f in frontiers}
-    setting = Setting("highway", "mixed", "clean", "bcq-lagrangian", 250, 1000)
-    ratio = matched_ratio(own[setting, "rci"], own[setting, "sparse"], 0.75)
-    assert texts(first)[0] == f"×{ratio:.2f}"
-    assert np.asarray(first.images[0].get_array())[0, 0] == pytest.approx(np.log2(ratio))
+    assert texts(first) == [paper_map_figures._times(ratio) for ratio in ratios]
+    expected = [paper_map_figures._doublings(ratio) for ratio in ratios]
+    assert np.asarray(first.images[0].get_array()).ravel() == pytest.approx(expected)
+
+
+def test_a_map_names_kinds_of_logs_by_what_differs(study):
+    for name, kinds in (
+        ("imperfect-labels", ["noisy labels", "adversarial labels", "human labels", "late labels"]),
+        ("horizon", ["highway-15hz", "fetch-reach-fine"]),
+    ):
+        assert [label.get_text() for label in built(study, name).axes[0].get_yticklabels()] == kinds
+
+
+def test_a_ratio_that_is_not_known_is_a_dash():
+    rows = [
+        row(experiment="horizon", method=method, learner="feasible", budget="T5", updates=updates)
+        for method, updates in (("sparse", 2000), ("rudder-prefix-guide", 8000))
+    ]
+    assert texts(built(paper_summary(rows), "horizon").axes[0]) == ["–", "–"]
+    assert (
+        drawing_of(paper_summary(rows[:1]).experiment("horizon"), {}) is None
+    )  # nothing to hold against sparse
 
 
 @pytest.mark.parametrize(
@@ -139,15 +155,6 @@ def test_when_it_pays_writes_every_ratio(study):
 def test_ratios_in_doublings(ratio, doublings, text):
     assert paper_map_figures._doublings(ratio) == doublings
     assert paper_map_figures._times(ratio) == text
-
-
-def test_the_grid_tells_violations_and_returns_and_what_is_missing():
-    rows = [
-        row(experiment="grid", method="rci", learner="cpq"),
-        row(experiment="grid", method="sparse", learner="cdt"),
-    ]
-    axes = built(paper_summary(rows), "grid").axes[0]
-    assert sorted(texts(axes)) == ["3.0%\n41.0", "3.0%\n41.0", "–", "–"]
 
 
 @pytest.mark.parametrize("count", [1, 4, 30, 200])
@@ -170,15 +177,16 @@ def test_nothing_is_drawn_of_nothing():
 
 
 def test_zero_violations_can_be_drawn():
-    rows = sweep("highway", seeds=2) + sweep("calibration", seeds=2)
+    rows = sweep("highway", seeds=2) + under_best_learner("best-learner", seeds=2)
+    rows += under_best_learner("horizon", methods=("sparse", "rudder-prefix-guide"), seeds=2)
     for one in rows:
         one["violation_rate"] = 0.0
-    for name in ("highway", "frontier"):
+    for name in ("highway", "best-learner", "horizon"):
         built(paper_summary(rows), name)
 
 
 def test_settings_are_named_by_what_differs():
-    one = Setting("highway", "mixed", "clean", "cpq", 5000, 1000)
+    one = Setting("highway", "mixed", "clean", "feasible", 5000, 1000)
     assert setting_names([one]) == {one: ""}
     noisy = one._replace(noise="noisy", updates=2000)
     assert setting_names([one, noisy])[noisy] == "noisy labels, 2,000 updates"

@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from paper_rows import row, sweep
+from paper_rows import row, sweep, under_best_learner
 
 from rci.data.errors import RciError
 from rci.reporting import paper_page
 from rci.reporting.figures import render
 from rci.reporting.palette import sheet
 from rci.reporting.paper_page import page, write_paper
-from rci.reporting.paper_tables import PaperTable, bar_table, experiment_tables, paper_tables
+from rci.reporting.paper_tables import PaperTable, claim_table, experiment_tables, paper_tables
 from rci.run.paper.summary import paper_summary
 
 
@@ -35,7 +35,7 @@ def test_every_experiment_has_a_section_and_what_was_not_run_says_so(summary):
     text = page_of(summary)
     for experiment in summary.experiments:
         assert f'<section id="{experiment.name}"' in text
-    section = text.partition('id="grid"')[2].partition("</section>")[0]
+    section = text.partition('id="horizon"')[2].partition("</section>")[0]
     assert "Not run yet." in section
     assert "<table" not in section
 
@@ -48,11 +48,11 @@ def test_the_page_tells_question_answer_and_how_many_seeds(summary):
     assert f"{highway.rows} evaluated policies, seeds 0, 1." in section
 
 
-def test_bars_are_told_plainly(summary):
-    section = page_of(summary).partition('<section id="bars"')[2].partition("</section>")[0]
-    assert '<span class="no">missed</span>' in section
+def test_claims_are_told_plainly(summary):
+    section = page_of(summary).partition('<section id="claims"')[2].partition("</section>")[0]
+    assert '<span class="no">does not hold</span>' in section
     assert "not yet measured" in section
-    assert all(bar.name in section for bar in summary.bars)
+    assert all(claim.name in section for claim in summary.claims)
 
 
 def test_the_page_shows_the_command_that_made_it(summary, tmp_path):
@@ -91,7 +91,7 @@ def test_everything_is_written_and_twice_the_same(tmp_path):
     assert {
         f"figures/{name}.{ending}" for name in ("highway", "critics") for ending in ("pdf", "svg", "png")
     } <= names
-    assert {f"tables/{name}.{ending}" for name in ("highway", "bars") for ending in ("md", "csv")} <= names
+    assert {f"tables/{name}.{ending}" for name in ("highway", "claims") for ending in ("md", "csv")} <= names
     for path in files:
         assert (index.parent / path).read_bytes() == (again.parent / path).read_bytes(), path
 
@@ -134,27 +134,27 @@ def test_an_outcome_in_words():
     rows += [
         row(method="reward-only", budget="inf", seed=s, violation_rate=0.4, mean_return=50) for s in range(2)
     ]
-    outcomes, contrasts = experiment_tables(paper_summary(rows).experiment("highway"))
-    found = cells_of(outcomes, method="rci")
+    outcomes, contrasts, _ = experiment_tables(paper_summary(rows).experiment("highway"))
+    found = cells_of(outcomes, method="rudder")
     assert found["violation rate"] == "2.0% ± 1.0"
     assert found["95% interval"] == "1.4–2.7%"
     assert found["return"] == "41.00 ± 1.00"
     assert found["seeds"] == "2"
     assert cells_of(outcomes, method="reward-only")["budget"] == "none"
-    against = cells_of(contrasts, method="rci")
+    against = cells_of(contrasts, method="rudder")
     assert against["violations, ratio to reward-only"].startswith("0.050 (")
     assert against["return, difference to reward-only"] == "−9.00 (p 0.070)"
 
 
 def test_one_seed_has_no_error_in_the_table():
     (table,) = experiment_tables(paper_summary([row()]).experiment("highway"))
-    assert cells_of(table, method="rci")["violation rate"] == "3.0%"
+    assert cells_of(table, method="rudder")["violation rate"] == "3.0%"
 
 
 def test_a_return_without_a_scale_has_no_normalised_one():
     summary = paper_summary([row(return_norm=None), row(return_norm=None, method="sparse")])
     (table, _) = experiment_tables(summary.experiment("highway"))
-    assert cells_of(table, method="rci")["normalised return"] == "–"
+    assert cells_of(table, method="rudder")["normalised return"] == "–"
     assert "–" in page_of(summary)
 
 
@@ -163,7 +163,7 @@ def test_settings_have_a_column_where_they_differ(summary):
     assert set(tables) == {"composition", "composition-contrasts", "composition-matched"}
     assert tables["composition"].headers[0] == "setting"
     assert {line[0] for line in tables["composition"].cells} == {"ppo data", "mixed data"}
-    found = cells_of(tables["composition-matched"], setting="ppo data", method="rci")
+    found = cells_of(tables["composition-matched"], setting="ppo data", method="rudder")
     assert re.fullmatch(
         r"[\d.]+% ± [\d.]+ \([\d.]+–[\d.]+%\) at [\d.]+, asked [\d.]+", found["50% of the way up"]
     )
@@ -172,48 +172,38 @@ def test_settings_have_a_column_where_they_differ(summary):
 
 def test_matched_cells_tell_the_return_that_was_had_and_the_seeds_that_reach_it():
     def one(method, seed, rate, gain, chosen_for):
-        budget = "inf" if method == "reward-only" else "0.1"
+        budget = "inf" if method == "reward-only" else "T5"
         return row(
-            experiment="calibration", method=method, seed=seed, budget=budget, violation_rate=rate,
+            experiment="best-learner", learner="feasible", method=method, seed=seed, budget=budget, violation_rate=rate,
             selection_violation_rate=rate, mean_return=gain, selection_return=chosen_for,
         )  # fmt: skip
 
     rows = [
-        one("rci", 0, 0.1, 80.0, 100.0),
-        one("rci", 1, 0.0, 0.0, 0.0),
+        one("rudder", 0, 0.1, 80.0, 100.0),
+        one("rudder", 1, 0.0, 0.0, 0.0),
         one("reward-only", 2, 0.5, 90.0, 100.0),
     ]
-    (table,) = experiment_tables(paper_summary(rows).experiment("frontier"))
-    found = cells_of(table, method="rci")
+    (table,) = experiment_tables(paper_summary(rows).experiment("best-learner"))
+    found = cells_of(table, method="rudder")
     assert found["75% of the way up"].startswith("10.0% (")
     assert found["75% of the way up"].endswith(" at 80.0, asked 75.0, 1 of 2 seeds")
     assert found["area"] == "10.0%, 1 of 2 seeds"
 
 
 def test_a_return_that_is_not_reached_is_told():
-    rows = sweep("highway", seeds=1)
-    rows.append(row(experiment="label-efficiency", labelled=9, selection_return=1.0))
-    (table,) = experiment_tables(paper_summary(rows).experiment("label-efficiency"))
+    rows = under_best_learner("best-learner", seeds=1)
+    lost = {"experiment": "when-it-pays", "learner": "feasible", "budget": "T5", "labelled": 9}
+    rows.append(row(selection_return=1.0, **lost))
+    (table,) = experiment_tables(paper_summary(rows).experiment("when-it-pays"))
     assert all("not reached" in cell for cell in table.cells[0][3:6])
     assert table.cells[0][6] == "–"
 
 
-def test_the_rates_of_label_efficiency_are_in_one_table_only():
-    summary = paper_summary(
-        sweep("label-efficiency", seeds=1) + sweep("label-efficiency", seeds=1, labelled=9)
-    )
-    assert summary.experiment("when-it-pays").rows
-    assert "when-it-pays" not in paper_tables(summary)
-    assert "label-efficiency" in paper_tables(summary)
-
-
-def test_asked_and_realised():
-    rows = [
-        row(experiment="calibration", budget="0.1", seed=s, violation_rate=rate)
-        for s, rate in enumerate([0.1, 0.14])
-    ]
-    (table,) = experiment_tables(paper_summary(rows).experiment("calibration"))
-    assert table.cells == (("rci", "10.0%", "2", "12.0% ± 2.0", "2.0", "41.0"),)
+def test_where_methods_are_compared_at_the_same_return_nothing_is_selected():
+    summary = paper_summary(under_best_learner("best-learner", seeds=2) + sweep("highway", seeds=2))
+    tables = paper_tables(summary)
+    assert [table.name for table in tables["best-learner"]] == ["best-learner-matched"]
+    assert [table.name for table in tables["highway"]] == ["highway", "highway-contrasts", "highway-matched"]
 
 
 def test_tables_as_markdown_and_csv():
@@ -224,8 +214,21 @@ def test_tables_as_markdown_and_csv():
 
 def test_every_table_says_what_seeds_share(summary):
     tables = [table for group in paper_tables(summary).values() for table in group]
-    assert all("All seeds share one recording and one behaviour model" in table.note for table in tables)
+    assert all("Every seed has a recording, a behaviour model" in table.note for table in tables)
 
 
-def test_every_bar_is_in_the_table(summary):
-    assert [line[0] for line in bar_table(summary).cells] == [bar.name for bar in summary.bars]
+def test_every_claim_is_in_the_table(summary):
+    table = claim_table(summary)
+    assert table.headers == ("where", "claimed", "verdict", "measured")
+    expected = [(claim.name, claim.claimed, claim.verdict, claim.measured) for claim in summary.claims]
+    assert list(table.cells) == expected
+
+
+def test_the_headline_counts_claims(summary):
+    told = paper_page.headline(summary)[1]
+    verdicts = [claim.verdict for claim in summary.claims]
+    assert told.startswith(f"Of {len(verdicts)} claims: ")
+    for word, words in (
+        ("holds", "hold"), ("does not hold", "do not hold"), ("not yet measured", "not yet measured"),
+    ):  # fmt: skip
+        assert (f"{verdicts.count(word)} {words}" in told) == (word in verdicts)

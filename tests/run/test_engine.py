@@ -92,6 +92,64 @@ def test_failures_are_told_at_the_end_with_their_logs_and_the_rest_is_done(tmp_p
     assert not (tmp_path / "failed").exists()
 
 
+def test_what_needs_an_accepted_failure_is_left_undone_and_the_run_ends_well(tmp_path):
+    """`after` needs it among others, `long-after` through `after`; both are left out once, the rest is done."""
+    chores = [
+        Chore("hopeless", tmp_path, how="mistake"),
+        Chore("first", tmp_path),
+        Chore("after", tmp_path, ("hopeless", "first")),
+        Chore("long-after", tmp_path, ("after", "hopeless")),
+        Chore("fine", tmp_path, ("first",)),
+    ]
+    asked = []
+
+    def accept(task, why):
+        asked.append((task.name, why))
+        return True
+
+    run_tasks(chores, Engine(workers=1), silent, tmp_path / "failed", accept)
+    assert asked == [("hopeless", "this cannot be done.")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["failed", "fine", "first"]
+    assert "hopeless has something to say" in (tmp_path / "failed" / "hopeless.log").read_text()
+
+
+def test_an_accepted_failure_that_nobody_needs_hides_no_other(tmp_path):
+    chores = [
+        Chore("hopeless", tmp_path, how="mistake"),
+        Chore("mistaken", tmp_path, how="mistake"),
+        Chore("after", tmp_path, ("mistaken",)),
+        Chore("fine", tmp_path),
+    ]
+    with pytest.raises(RciError) as failed:
+        run_tasks(chores, Engine(workers=1), silent, accept=lambda task, why: task.name == "hopeless")
+    said = str(failed.value)
+    assert said.startswith("mistaken: this cannot be done.")
+    assert said.endswith("\n1 tasks that need what failed were not run.")
+    assert "hopeless" not in said
+    assert (tmp_path / "fine").exists()
+    # Alone it is no failure at all.
+    run_tasks([chores[0]], Engine(workers=1), silent, accept=lambda task, why: True)
+
+
+def test_what_needs_two_failures_is_counted_once(tmp_path):
+    chores = [
+        Chore("hopeless", tmp_path, how="mistake"),
+        Chore("mistaken", tmp_path, how="mistake"),
+        Chore("after", tmp_path, ("hopeless", "mistaken")),
+        Chore("waiting", tmp_path, ("mistaken",)),
+    ]
+    with pytest.raises(RciError, match="\n1 tasks that need what failed were not run"):
+        run_tasks(chores, Engine(workers=1), silent, accept=lambda task, why: task.name == "hopeless")
+
+
+@pytest.mark.parametrize("how", ["bug", "dies"])
+def test_bugs_and_lost_workers_are_never_accepted(tmp_path, how):
+    with pytest.raises(RciError, match="hopeless: "):
+        run_tasks(
+            [Chore("hopeless", tmp_path, how=how)], Engine(workers=1), silent, accept=lambda task, why: True
+        )
+
+
 def test_a_task_that_kills_its_worker_is_given_up_and_its_last_words_are_kept(tmp_path):
     chores = [Chore("deadly", tmp_path, how="dies"), Chore("fine", tmp_path)]
     with pytest.raises(RciError, match=r"deadly: the worker that ran it died \(exit code -9\)"):

@@ -1,6 +1,8 @@
 """`rci paper`: its plan, its page and a user's mistakes."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from rci.run.cores import available_cores
 from rci.run.engine import Engine
 from rci.run.paper.cells import Places, cells, key_of
 from rci.run.paper.command import plan_paper, run_paper, update_rates
-from rci.run.paper.experiments import EXPERIMENTS
+from rci.run.paper.experiments import EXPERIMENTS, OURS
 from rci.run.paper.page import sample_places, write_page
 from rci.run.paper.scales import SCALES
 from rci.run.paper.study import seconds_left
@@ -23,16 +25,39 @@ SMOKE = SCALES["smoke"]
 
 
 def test_the_plan_lists_experiments_and_what_is_left(tmp_path: Path) -> None:
-    lines, table = plan_paper(["highway", "grid"], "full", tmp_path, tmp_path / "none.json")
+    lines, table = plan_paper(
+        ["highway", "best-learner", "heatmaps"], "full", tmp_path, tmp_path / "none.json"
+    )
     assert [(line["experiment"], line["policies"], line["done"]) for line in lines] == [
-        ("highway", 240, 0),
-        ("grid", 72, 0),
+        ("highway", 150, 0),
+        ("best-learner", 200, 0),
+        ("heatmaps", 6, 0),
     ]
-    assert "| highway | 240 | 0 | " in table
-    # A minute each: 240 policies, and of the grid those that the main comparison does not ask for.
+    assert "| highway | 150 | 0 | " in table
+    # A minute each; those that are drawn are policies of the main comparison.
     cores = len(available_cores())
-    assert lines[0]["hours_left"] == pytest.approx(240 / 60 / cores, abs=0.01)
-    assert f"hours left on {cores} cores, by a guess of a minute for each policy." in table
+    assert [line["hours_left"] for line in lines] == [
+        pytest.approx(150 / 60 / cores, abs=0.01), pytest.approx(200 / 60 / cores, abs=0.01), 0.0,
+    ]  # fmt: skip
+    assert (
+        f"about {350 / 60 / cores:.1f} hours left on {cores} cores, by a guess of a minute for each" in table
+    )
+
+
+@pytest.mark.parametrize("preset", ["full", "smoke"])
+def test_the_plan_answers_without_loading_what_trains_and_draws(tmp_path: Path, preset: str) -> None:
+    """Loading them takes longer than the plan itself."""
+    code = f"""
+import sys
+from pathlib import Path
+from rci.run.cli import app
+from rci.run.paper.command import plan_paper
+lines, table = plan_paper([], {preset!r}, Path({str(tmp_path)!r}), Path({str(tmp_path / "none.json")!r}))
+assert len(lines) == {len(EXPERIMENTS)}
+print(sorted({{"jax", "equinox", "optax", "matplotlib", "scipy.stats", "ray"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_the_plan_counts_hours_by_what_policies_have_taken() -> None:
@@ -43,8 +68,10 @@ def test_the_plan_counts_hours_by_what_policies_have_taken() -> None:
     rates = update_rates({key: first}, {key: {"seconds": 20.0}, "stranger": {"seconds": 1e9}})
     longer = first._replace(updates=3 * first.updates)
     assert seconds_left([longer], rates) == pytest.approx(60.0)
-    assert seconds_left([first._replace(learner="cpq")], rates) == pytest.approx(20.0)
+    assert seconds_left([first._replace(learner=OURS)], rates) == pytest.approx(20.0)
     assert seconds_left([longer], {}) == 60.0  # the first guess
+    failed = update_rates({key: first}, {key: {"failed": "why"}})
+    assert seconds_left([longer], failed) == 60.0
 
 
 def test_the_plan_counts_rows_that_are_there(tmp_path: Path) -> None:
@@ -102,8 +129,8 @@ def test_the_policies_to_be_drawn_are_found_where_they_are_trained(tmp_path: Pat
     places = Places(tmp_path)
     found = sample_places(own, SMOKE, places).of("highway")
     assert set(found.policies) == {(cell.method, cell.budget) for cell in own}
-    assert found.policies["rci", own[0].budget].parent == places.policy(own[0], SMOKE).parent
-    assert set(found.costs) == {"sparse", "hazard", "rci", "rci-literal"}
+    assert found.policies["rudder", own[0].budget].parent == places.policy(own[0], SMOKE).parent
+    assert set(found.costs) == {"sparse", "hazard", "rudder"}
 
 
 def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:

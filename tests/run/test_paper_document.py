@@ -7,8 +7,8 @@ from paper_rows import row, sweep
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
-from rci.run.paper.answers import QUESTIONS
 from rci.run.paper.document import app, results_document
+from rci.run.paper.questions import QUESTIONS
 
 
 def test_the_page_tells_command_seeds_duration_and_versions():
@@ -24,11 +24,11 @@ def test_the_page_tells_command_seeds_duration_and_versions():
 def test_experiments_with_rows_have_tables_and_the_others_are_listed():
     text = results_document(sweep("highway", seeds=2))
     told, _, waiting = text.partition("## Not run yet")
-    assert "## Safe navigation" in told
+    assert "## The paper's system on the highway" in told
     assert "| method | budget | seeds |" in told
     assert "- Dataset composition\n" in waiting
-    assert "- Safe navigation\n" not in waiting
-    assert "| highway: full return |" in told
+    assert "- The paper's system on the highway\n" not in waiting
+    assert "| Highway: no loss of return |" in told
 
 
 def test_the_text_depends_on_the_rows_alone():
@@ -39,7 +39,7 @@ def test_the_text_depends_on_the_rows_alone():
 def test_without_rows_nothing_was_run():
     text = results_document([])
     assert text.count("\n- ") == len(QUESTIONS)
-    assert "10 not yet measured" in text
+    assert "Of 13 claims: 13 not yet measured." in text
 
 
 def test_lines_of_text_are_short():

@@ -16,9 +16,34 @@ import pytest
 from rci.data.errors import RciError
 from rci.run.engine import Engine
 from rci.run.paper.board import Board
-from rci.run.paper.cells import Cell, Places, cells, check_settings, key_of, learn_settings, plan
-from rci.run.paper.experiments import EXPERIMENTS, METHODS, POINT, Experiment, Logs
-from rci.run.paper.rows import judged_together, read_study
+from rci.run.paper.cells import (
+    Cell,
+    Places,
+    cells,
+    check_settings,
+    key_of,
+    learn_settings,
+    own_jobs,
+    plan,
+    plan_drawn,
+    redistribute_settings,
+)
+from rci.run.paper.experiments import (
+    DISCOUNT,
+    EXPERIMENTS,
+    FETCH,
+    HIGHWAY,
+    METHODS,
+    OURS,
+    PAPERS,
+    POINT,
+    REWARD_ONLY,
+    THRESHOLDS,
+    UNTRAINED,
+    Experiment,
+    Method,
+)
+from rci.run.paper.rows import NUMBERS, judged_together, read_study
 from rci.run.paper.scales import SCALES, scale_called
 from rci.run.paper.study import _Clock, chosen, run_study
 from rci.run.progress import duration
@@ -28,25 +53,45 @@ TINY = replace(
     SCALES["smoke"],
     episodes=60,
     least_episodes=1,
-    updates=20,
-    test_episodes=20,
+    updates={PAPERS: 20, OURS: 20},
+    test_episodes={"main": 20, "ablation": 10},
     selection_episodes=10,
-    behaviour={"point": {"hidden": 8, "updates": 10, "proposals": 5}},
-    learn={"point": {"hidden": 8, "batch_size": 8, "candidates": 2, "test_candidates": 2}},
+    budgets=5,
+    behaviour={
+        PAPERS: {"point": {"hidden": 8, "updates": 10, "proposals": 5}},
+        OURS: {"point": {"hidden": 8, "updates": 10, "proposals": 0}},
+    },
+    learn={
+        PAPERS: {"point": {"hidden": 8, "batch_size": 8, "candidates": 2, "test_candidates": 2}},
+        OURS: {
+            "point": {"hidden": 8, "batch_size": 8, "critics": 2, "test_candidates": 2, "model_updates": 0}
+        },
+    },
 )
 SMALL = Experiment("small", (POINT,), ("sparse",), ("0.1",), lengths=(0.5, 1.0))
+SHARED = Experiment("shared", (POINT,), (REWARD_ONLY, "sparse"), ("T0", "T5"), OURS)
 
 
 # What is asked for
 
 
 def test_the_main_comparison_is_the_papers() -> None:
-    """Three policies at five percentiles and five seeds for each constrained method; reward-only knows no budget."""
+    """Three policies at three percentiles and five seeds for each constrained method; reward-only knows no budget."""
     for name in ("highway", "fetch-reach"):
         own = cells(EXPERIMENTS[name], FULL)
-        assert len(own) == 5 * 3 * (1 + 3 * 5)
+        assert len(own) == 5 * 3 * (1 + 3 * 3)
+        assert {cell.learner for cell in own} == {"bcq-lagrangian"}
+        assert {cell.tests for cell in own} == {1000}
         assert {cell.budget for cell in own if cell.method == "reward-only"} == {"inf"}
-        assert {cell.budget for cell in own if cell.method == "rci"} == {"P10", "P20", "P30", "P40", "P50"}
+        assert {cell.budget for cell in own if cell.method == "rudder"} == {"P10", "P30", "P50"}
+
+
+def test_the_best_learner_is_tried_with_every_redistributor() -> None:
+    """One policy of each of three thresholds and five seeds; reward-only has no threshold."""
+    own = cells(EXPERIMENTS["best-learner"], FULL)
+    assert {cell.method for cell in own} == set(METHODS)
+    assert len(own) == 5 * (1 + 3 * (len(METHODS) - 1))
+    assert {cell.budget for cell in own if cell.method == "hazard"} == set(THRESHOLDS)
 
 
 def test_every_experiment_can_be_planned_at_every_scale(tmp_path: Path) -> None:
@@ -60,43 +105,60 @@ def test_every_experiment_can_be_planned_at_every_scale(tmp_path: Path) -> None:
             names = {job.name for job in jobs}
             assert len({job.output for job in jobs}) == len(jobs)
             assert all(set(job.needs) <= names for job in jobs)
-            assert sum(job.stage == "learn" for job in jobs) == len(own)
+            assert sum(job.stage == "learn" for job in jobs) == len({cell.training for cell in own})
+            limited = len(own) if experiment.learner == OURS else 0
+            assert sum(job.stage == "limit" for job in jobs) == limited
+
+
+def test_what_is_said_of_trainings_is_so() -> None:
+    from rci.learning import DISCOUNT as OF_LEARNERS
+    from rci.redistribution import REDISTRIBUTORS
+    from rci.redistribution.base import Training
+
+    assert DISCOUNT == OF_LEARNERS
+    made_by = {method.redistribute["method"] for method in METHODS.values()}
+    assert {name for name in made_by if Training not in REDISTRIBUTORS[name].shared} == set(UNTRAINED)
 
 
 def test_the_first_seed_of_everything_comes_first() -> None:
-    seeds = [cell.seed for cell in cells(EXPERIMENTS["calibration"], FULL)]
+    seeds = [cell.seed for cell in cells(EXPERIMENTS["when-it-pays"], FULL)]
     assert seeds == sorted(seeds)
+
+
+def test_every_seed_has_a_recording_of_its_own(tmp_path: Path) -> None:
+    jobs = plan(cells(EXPERIMENTS["best-learner"], FULL), FULL, Places(tmp_path))
+    for stage in ("demonstrators", "collect", "label", "behaviour"):
+        assert [job.seed for job in jobs if job.stage == stage] == [0, 1, 2, 3, 4], stage
+    assert len({job.seed for job in jobs if job.stage == "learn"}) == 5
+
+
+def test_few_logs_are_counted_by_episodes(tmp_path: Path) -> None:
+    own = cells(EXPERIMENTS["when-it-pays"], FULL)
+    assert sorted({cell.logs.episodes(FULL) for cell in own}) == [100, 300, 1000, 5000]
+    assert {cell.updates for cell in own} == {2000, 8000}
+    smoke = cells(EXPERIMENTS["when-it-pays"], SCALES["smoke"])
+    assert {cell.logs.episodes(SCALES["smoke"]) for cell in smoke} == {200}
+    assert len({cell.logs for cell in smoke}) == 1  # those that are alike are one
 
 
 def test_few_budgets_are_spread_over_the_list() -> None:
     main = EXPERIMENTS["highway"]
     assert replace(FULL, budgets=2).chosen_budgets(main) == ("P10", "P50")
+    assert FULL.chosen_budgets(main) == ("P10", "P30", "P50")
     assert replace(FULL, budgets=3).chosen_budgets(main) == ("P10", "P30", "P50")
     assert replace(FULL, budgets=1).chosen_budgets(main) == ("P10",)
 
 
-def test_a_study_of_settings_sees_no_logs_and_no_tests_of_the_others(tmp_path: Path) -> None:
-    def seen(name: str) -> tuple[set, set]:
-        jobs = plan(cells(EXPERIMENTS[name], FULL), FULL, Places(tmp_path))
-        return tuple(
-            {
-                (job.settings.get("task_name", job.settings.get("task")), job.seed)
-                for job in jobs
-                if job.stage == stage
-            }
-            for stage in ("collect", "evaluate")
-        )
-
-    for name in set(EXPERIMENTS) - {"ingredients"}:
-        for own, theirs in zip(seen("ingredients"), seen(name)):
-            assert not own & theirs
-
-
 def test_the_same_policy_has_the_same_key_in_every_experiment() -> None:
-    noise, composition = (
-        {key_of(c, FULL) for c in cells(EXPERIMENTS[name], FULL)} for name in ("label-noise", "composition")
+    pays, imperfect, horizon = (
+        {key_of(c, FULL) for c in cells(EXPERIMENTS[name], FULL)}
+        for name in ("when-it-pays", "imperfect-labels", "horizon")
     )
-    assert noise & composition  # clean labels of mixed logs
+    assert not (pays & imperfect) | (pays & horizon)  # other labels, another task
+    drawn, main = (
+        {key_of(c, FULL) for c in cells(EXPERIMENTS[name], FULL)} for name in ("heatmaps", "highway")
+    )
+    assert drawn < main
 
 
 @pytest.mark.parametrize(
@@ -106,23 +168,78 @@ def test_the_same_policy_has_the_same_key_in_every_experiment() -> None:
         {"seed": 1},
         {"policy": 1},
         {"updates": 7},
-        {"method": "rci"},
-        {"learner": "cpq"},
-        {"logs": POINT._replace(noise="noisy")},
-        {"logs_seed": 7},
+        {"method": "rudder"},
+        {"method": REWARD_ONLY},
+        {"learner": OURS},
+        {"logs": POINT._replace(noise="late")},
+        {"logs": POINT._replace(share=0.5)},
+        {"tests": 21},
     ],
 )
 def test_whatever_makes_another_policy_makes_another_key(change: dict) -> None:
-    cell = Cell(POINT, "sparse", "bcq-lagrangian", "0.1", 0, 0, 20)
+    cell = Cell(POINT, "sparse", PAPERS, "0.1", 0, 0, 20, 20)
     assert key_of(cell._replace(**change), TINY) != key_of(cell, TINY)
 
 
 def test_a_percentile_is_held_against_a_critic_that_discounts_alike() -> None:
-    cell = Cell(Logs("fetch-reach"), "sparse", "bcq-lagrangian", "P10", 0, 0, 20)
+    cell = Cell(FETCH, "sparse", PAPERS, "P10", 0, 0, 20, 20)
     assert learn_settings(cell, FULL)["cost_discount"] == learn_settings(cell, FULL)["discount"] == 0.95
-    assert learn_settings(cell._replace(logs=Logs("highway")), FULL)["cost_discount"] == 0.99
+    assert learn_settings(cell._replace(logs=HIGHWAY), FULL)["cost_discount"] == 0.99
     assert "cost_discount" not in learn_settings(cell._replace(budget="0.1"), FULL)
-    assert "cost_discount" not in learn_settings(cell._replace(learner="bc-safe"), FULL)
+    assert "cost_discount" not in learn_settings(cell._replace(learner=OURS, budget="T5"), FULL)
+
+
+def test_methods_use_what_they_make_with_the_best_learner_alone() -> None:
+    cell = Cell(HIGHWAY, "rudder-prefix-guide", OURS, "T5", 0, 0, 20, 20)
+    assert learn_settings(cell, FULL)["guide"] == "charged"
+    assert "guide" not in learn_settings(cell._replace(learner=PAPERS), FULL)
+    assert learn_settings(cell._replace(method="rudder-prefix-soft"), FULL)["head"] == "hazard"
+    assert learn_settings(cell, FULL)["model_updates"] == 0
+
+
+def test_settings_of_the_scale_are_for_what_is_trained() -> None:
+    cell, smoke = Cell(POINT, "sparse", PAPERS, "0.1", 0, 0, 20, 20), SCALES["smoke"]
+    assert redistribute_settings(cell, smoke) == {"method": "sparse"}
+    trained = {"method": "rudder", "loss": "prefix", "epochs": 2}
+    assert redistribute_settings(cell._replace(method="rudder-prefix"), smoke) == trained
+
+
+def test_thresholds_share_one_training(tmp_path: Path) -> None:
+    """reward-only is the policy without a threshold, of the labels as they are."""
+    own = cells(SHARED, TINY)
+    assert [(cell.method, cell.budget) for cell in own] == [
+        ("reward-only", "inf"), ("sparse", "T0"), ("sparse", "T5"),
+    ]  # fmt: skip
+    assert len({cell.training for cell in own}) == 1
+    jobs = plan(own, TINY, Places(tmp_path))
+    (learn,) = (job for job in jobs if job.stage == "learn")
+    assert learn.settings["budget"] == "inf"
+    limits = [job for job in jobs if job.stage == "limit"]
+    assert [job.settings for job in limits] == [{"budget": "inf"}, {"rung": 0}, {"rung": 5}]
+    assert all(job.needs == (learn.name,) for job in limits)
+    assert {own_jobs(cell, TINY, Places(tmp_path))[0] for cell in own} == {learn.name}
+    # With other tests it is another policy to measure, but not to train.
+    more = [own[1]._replace(tests=99)]
+    assert own_jobs(more[0], TINY, Places(tmp_path))[0] == learn.name
+    alone = Cell(POINT, "sparse", PAPERS, "0.1", 0, 0, 20, 20)
+    assert alone.training == alone
+
+
+def test_what_is_drawn_needs_the_policy_that_is_shown(tmp_path: Path) -> None:
+    for cell, stage in ((cells(SHARED, TINY)[1], "limit"), (cells(SMALL, TINY)[0], "learn")):
+        jobs = plan_drawn([cell], TINY, Places(tmp_path))
+        rollouts = jobs[-1]
+        assert rollouts.inputs == {"policy": Places(tmp_path).policy(cell, TINY)}
+        assert [job.stage for job in jobs if job.name in rollouts.needs] == [stage]
+        assert not [job for job in jobs if job.stage == "evaluate"]
+
+
+def test_lengths_of_a_shared_training_are_one_training(tmp_path: Path) -> None:
+    longer = replace(SHARED, lengths=(0.5, 1.0))
+    learn = [job for job in plan(cells(longer, TINY), TINY, Places(tmp_path)) if job.stage == "learn"]
+    assert [job.settings["updates"] for job in learn] == [10, 20]
+    assert learn[0].trail == learn[1].trail is not None
+    assert learn[0].name in learn[1].needs
 
 
 def test_lengths_of_training_are_one_training(tmp_path: Path) -> None:
@@ -139,7 +256,10 @@ def test_mistakes_are_refused() -> None:
         chosen(["compositon"])
     with pytest.raises(RciError, match="smoke"):
         scale_called("smok")
-    assert [e.name for e in chosen(["grid", "highway"])] == ["highway", "grid"]  # in the order of the list
+    assert [e.name for e in chosen(["horizon", "highway"])] == [
+        "highway",
+        "horizon",
+    ]  # in the order of the list
 
 
 def test_every_method_is_one() -> None:
@@ -166,7 +286,6 @@ def test_a_longer_training_never_goes_back(tmp_path: Path) -> None:
 def row(**changes) -> dict:
     usual = {
         "experiment": "e",
-        "logs_seed": 0,
         "task": "point",
         "dataset": "mixed",
         "noise": "clean",
@@ -196,6 +315,30 @@ def test_selected_is_the_policy_with_the_fewest_violations_then_the_most_return(
 
 def test_returns_of_one_value_have_no_scale() -> None:
     assert judged_together([row()])[0]["return_norm"] is None
+
+
+def test_policies_that_cannot_be_trained_are_neither_selected_nor_judged() -> None:
+    failed = {name: value for name, value in row(budget="P10", key="f").items() if name not in NUMBERS}
+    failed["failed"] = "no episode kept the budget."
+    rows = judged_together([row(budget="P50", mean_return=4.0), failed, row(budget="P50", policy=1)])
+    assert [(r["budget"], r["policy"], r["selected"], r["return_norm"]) for r in rows] == [
+        ("P10", 0, False, None), ("P50", 0, True, 1.0), ("P50", 1, False, 0.0),
+    ]  # fmt: skip
+    assert rows[0]["failed"] == "no episode kept the budget."
+
+
+def test_rows_of_failures_need_no_numbers_but_all_the_rest(tmp_path: Path) -> None:
+    file = tmp_path / "rows.json"
+    failed = {name: value for name, value in row().items() if name not in NUMBERS}
+    file.write_text(json.dumps([{**failed, "failed": "why"}]))
+    assert len(read_study(file)) == 1
+    file.write_text(json.dumps([failed]))
+    with pytest.raises(RciError, match="row 0 of .* has no 'mean_return', which should be a number"):
+        read_study(file)
+    del failed["seed"]
+    file.write_text(json.dumps([{**failed, "failed": "why"}]))
+    with pytest.raises(RciError, match="row 0 of .* has no 'seed', which should be a number"):
+        read_study(file)
 
 
 def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
@@ -247,7 +390,7 @@ def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> N
 
 
 def test_what_is_left_is_guessed_from_what_was_done() -> None:
-    own = [Cell(POINT, "sparse", "cpq", "0.1", seed, 0, 100) for seed in range(3)]
+    own = [Cell(POINT, "sparse", PAPERS, "0.1", seed, 0, 100, 20) for seed in range(3)]
     clock = _Clock(5, own, workers=2)
     assert clock.told() == (2, 5, 90.0)
     clock.done(own[0], 10.0)
@@ -268,9 +411,9 @@ def quiet(*told) -> None:
 
 RUN = """
 from pathlib import Path
-from tests.run.test_paper_study import SMALL, TINY, Engine, quiet, run_study
+from tests.run.test_paper_study import SHARED, SMALL, TINY, Engine, quiet, run_study
 if __name__ == "__main__":
-    run_study([SMALL], TINY, Path("{out}"), Path("{rows}"), Engine(workers=1), quiet)
+    run_study([SHARED, SMALL], TINY, Path("{out}"), Path("{rows}"), Engine(workers=1), quiet)
 """
 
 
@@ -278,31 +421,94 @@ def without_time(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
-    out, rows = tmp_path / "out", tmp_path / "paper.json"
-    script = tmp_path / "run.py"
-    script.write_text(RUN.format(out=out, rows=rows))
+def identity(rows: list[dict]) -> list[tuple]:
+    return [(r["experiment"], r["method"], r["budget"], r["updates"]) for r in rows]
+
+
+def run_until(script: Path, rows: Path, count: int) -> None:
+    """Run a study in a process of its own and kill it as soon as there are so many rows."""
     root = Path(__file__).parent.parent.parent
+    path = os.pathsep.join([str(root), str(root / "tests"), os.environ.get("PYTHONPATH", "")])
     child = subprocess.Popen(
-        [sys.executable, script], env={**os.environ, "PYTHONPATH": str(root)}, start_new_session=True
+        [sys.executable, script], env={**os.environ, "PYTHONPATH": path}, start_new_session=True
     )
     deadline = time.monotonic() + 240
-    while not read_study(rows) and child.poll() is None and time.monotonic() < deadline:
+    while len(read_study(rows)) < count and child.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    assert len(read_study(rows)) == 1
+
+
+def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
+    """Killed twice: between the thresholds of one training, and between the lengths of another."""
+    out, rows = tmp_path / "out", tmp_path / "paper.json"
+    script = tmp_path / "run.py"
+    script.write_text(RUN.format(out=out, rows=rows))
+    run_until(script, rows, 1)
+    assert identity(read_study(rows))[0] == ("shared", "reward-only", "inf", 20)
+    assert len(read_study(rows)) < 3
+    (trained,) = out.rglob("policies/sparse-feasible-inf-0-20-0/manifest.json")
+    before = trained.stat().st_mtime_ns
+    run_until(script, rows, 4)
+    assert len(read_study(rows)) == 4
     told: list[tuple] = []
-    found = run_study([SMALL], TINY, out, rows, Engine(workers=1), quiet, lambda *word: told.append(word))
-    assert [(r["method"], r["updates"]) for r in found] == [("sparse", 10), ("sparse", 20)]
-    assert [word[:2] for word in told] == [(1, 2), (2, 2)]
-    assert told[-1] == (2, 2, 0.0)
+    both = [SHARED, SMALL]
+    found = run_study(both, TINY, out, rows, Engine(workers=1), quiet, lambda *word: told.append(word))
+    assert identity(found) == [
+        ("shared", "reward-only", "inf", 20),
+        ("shared", "sparse", "T0", 20),
+        ("shared", "sparse", "T5", 20),
+        ("small", "sparse", "0.1", 10),
+        ("small", "sparse", "0.1", 20),
+    ]
+    assert trained.stat().st_mtime_ns == before  # trained once, for all thresholds
+    assert [word[:2] for word in told] == [(4, 5), (5, 5)]
+    assert told[-1] == (5, 5, 0.0)
     assert not list(out.rglob("trails/*/*"))
-    # From the numbers alone, on another machine, with one of them lost, which another experiment asks for too.
-    rows.write_text(json.dumps([r for r in read_study(rows) if r["updates"] == 10]))
+    # From the numbers alone, on another machine, with some of them lost, one of which another experiment asks for too.
+    kept = [r for r in read_study(rows) if r["updates"] == 10 or r["budget"] in ("inf", "T0")]
+    rows.write_text(json.dumps(kept))
     shutil.rmtree(out)
-    both = [SMALL, replace(SMALL, name="other", lengths=(1.0,))]
-    again = run_study(both, TINY, tmp_path / "elsewhere", rows, Engine(workers=1), quiet)
-    assert without_time([r for r in again if r["experiment"] == "small"]) == without_time(found)
-    assert len(again) == 3
-    assert len(list((tmp_path / "elsewhere").rglob("policies/*/manifest.json"))) == 1
+    three = [*both, replace(SMALL, name="other", lengths=(1.0,))]
+    again = run_study(three, TINY, tmp_path / "elsewhere", rows, Engine(workers=1), quiet)
+    assert without_time([r for r in again if r["experiment"] != "other"]) == without_time(found)
+    assert len(again) == 6
+    policies = {path.parent.name for path in (tmp_path / "elsewhere").rglob("policies/*/manifest.json")}
+    assert policies == {
+        "sparse-bcq-lagrangian-0.1-0-20-20", "sparse-feasible-inf-0-20-0", "sparse-feasible-T5-0-20-20",
+    }  # fmt: skip
+
+
+def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, monkeypatch) -> None:
+    """Of two methods one fails at its first length: so does the longer training that would go on from it."""
+    broken = Method({"method": "sparse"}, {"learning_rate": 1e30})
+    monkeypatch.setitem(METHODS, "broken", broken)
+    experiment = Experiment(
+        "some", (POINT,), ("sparse", "broken"), ("T5",), OURS, seeds="ablation", lengths=(0.5, 1.0)
+    )
+    drawn = replace(experiment, name="pictures", lengths=(1.0,), drawn=True)
+    rows, told = tmp_path / "paper.json", []
+
+    def run() -> list[dict]:
+        return run_study(
+            [experiment, drawn], TINY, tmp_path / "out", rows, Engine(workers=1), quiet,
+            lambda *word: told.append(word),
+        )  # fmt: skip
+
+    found = run()
+    assert identity(found) == [
+        ("some", "broken", "T5", 10), ("some", "sparse", "T5", 10),
+        ("some", "broken", "T5", 20), ("some", "sparse", "T5", 20),
+    ]  # fmt: skip
+    failed = [r for r in found if "failed" in r]
+    assert [r["method"] for r in failed] == ["broken", "broken"]
+    assert all("training diverged" in r["failed"] for r in failed)
+    assert not any(set(r) & {"mean_return", "seconds"} for r in failed)
+    assert all(r["mean_return"] is not None for r in found if r["method"] == "sparse")
+    assert told[-1] == (4, 4, 0.0)
+    told.clear()
+    monkeypatch.setattr("rci.run.paper.study.run_timed", lambda jobs, *rest: planned.extend(jobs))
+    planned: list = []
+    assert run() == found
+    assert told == [(4, 4, 0.0)]
+    assert not any("broken" in job.name for job in planned)  # neither for its number nor for its picture

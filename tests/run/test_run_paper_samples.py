@@ -67,10 +67,10 @@ def places(tmp_path: Path) -> Places:
     cost = np.repeat(labels.cost / kept, kept)
     costs = StepCosts(cost, kept, labels.cost, True, "rudder", labels.hash)
     rollouts = {
-        ("rci", budget): store.write(tmp_path / f"rollouts-{budget}", episodes)
+        ("rudder", budget): store.write(tmp_path / f"rollouts-{budget}", episodes)
         for budget in ("P10", "P20", "P30")
     }
-    own = [(m, b) for m in ("sparse", "hazard", "rci", "rci-literal") for b in ("P10", "P30")]
+    own = [(m, b) for m in ("sparse", "hazard", "rudder") for b in ("P10", "P30")]
     row = {
         "variant": "rudder", "method": "rudder", "options": {}, "seed": 0, "return_equivalent": True,
         **dict.fromkeys(FIGURES, 0.2),
@@ -81,12 +81,12 @@ def places(tmp_path: Path) -> Places:
             "highway": TaskPlaces(
                 episodes=store.write(tmp_path / "episodes", episodes),
                 labels=store.write(tmp_path / "labels", labels),
-                costs={"rci": store.write(tmp_path / "costs", costs)},
+                costs={"rudder": store.write(tmp_path / "costs", costs)},
                 policies=policies(tmp_path / "highway", *own),
                 rollouts=rollouts,
             ),
             "fetch-reach": TaskPlaces(
-                policies=policies(tmp_path / "fetch", *(("rci", b) for b in ("P10", "P50", "P30", "P20")))
+                policies=policies(tmp_path / "fetch", *(("rudder", b) for b in ("P10", "P50", "P30", "P20")))
             ),
         },
         comparisons={"point": tmp_path / "comparison.json"},
@@ -97,8 +97,8 @@ def test_all_figures_in_the_order_of_the_paper(places: Places, asked: list[tuple
     pictures, missing = sample_pictures(places)
     assert [picture.name for picture in pictures] == NAMES
     assert missing == []
-    assert asked[:4] == [(method, "P10") for method in ("sparse", "hazard", "rci", "rci-literal")]
-    assert asked[4:] == [("rci", "P50"), ("rci", "P30"), ("rci", "P10")]
+    assert asked[:3] == [(method, "P10") for method in ("sparse", "hazard", "rudder")]
+    assert asked[3:] == [("rudder", "P50"), ("rudder", "P30"), ("rudder", "P10")]
     trajectories = pictures[2]
     assert "results/redistributors-*.json" in pictures[-1].caption
     assert "P10, return" in trajectories.alt
@@ -119,33 +119,33 @@ def test_what_is_missing_is_named_with_its_reason(
     assert missing[0].reason == "no OpenGL here."
     told = {entry.what: entry.reason for entry in missing[1:]}
     assert set(told) == set(NAMES) - {"unsafe-criteria"}
-    assert "sparse, hazard, rci" in told["heatmaps"]
-    assert "step costs of rci" in told["redistribution-samples"]
+    assert "sparse, hazard, rudder" in told["heatmaps"]
+    assert "step costs of rudder" in told["redistribution-samples"]
     assert "rollouts at 0 budgets" in told["budget-trajectories"]
     assert "policies at 0 budgets" in told["vector-fields"]
 
 
 def test_a_lost_folder_costs_only_its_figure(tmp_path: Path) -> None:
     lost = TaskPlaces(
-        episodes=tmp_path / "nothing", labels=tmp_path / "nothing", costs={"rci": tmp_path / "none"}
+        episodes=tmp_path / "nothing", labels=tmp_path / "nothing", costs={"rudder": tmp_path / "none"}
     )
     with pytest.raises(RciError, match="there is nothing at"):
         samples._redistribution_samples(lost)
     with pytest.raises(RciError, match="no folder of episodes"):
-        samples._redistribution_samples(TaskPlaces(costs={"rci": tmp_path}))
+        samples._redistribution_samples(TaskPlaces(costs={"rudder": tmp_path}))
 
 
 def test_choice_of_budgets() -> None:
     here = Path()
-    found = {("rci", budget): here for budget in ("0.3", "0.05", "inf", "0.1")}
-    assert samples.budgets_of(found, "rci") == ["0.05", "0.1", "0.3", "inf"]
-    assert samples.two_budgets(found, "rci") == ("0.05", "inf")
-    assert samples.three_budgets(found, "rci") == ("inf", "0.3", "0.05")
-    paper = {("rci", budget): here for budget in ("P10", "P20", "P30", "P40", "P50")}
-    assert samples.two_budgets(paper, "rci") == ("P10", "P30")
-    assert samples.three_budgets(paper, "rci") == ("P50", "P30", "P10")
+    found = {("rudder", budget): here for budget in ("0.3", "0.05", "inf", "0.1")}
+    assert samples.budgets_of(found, "rudder") == ["0.05", "0.1", "0.3", "inf"]
+    assert samples.two_budgets(found, "rudder") == ("0.05", "inf")
+    assert samples.three_budgets(found, "rudder") == ("inf", "0.3", "0.05")
+    paper = {("rudder", budget): here for budget in ("P10", "P20", "P30", "P40", "P50")}
+    assert samples.two_budgets(paper, "rudder") == ("P10", "P30")
+    assert samples.three_budgets(paper, "rudder") == ("P50", "P30", "P10")
     both = paper | {("sparse", "P20"): here, ("sparse", "P40"): here}
-    assert samples.common_budget(both, ("sparse", "rci")) == "P20"
+    assert samples.common_budget(both, ("sparse", "rudder")) == "P20"
 
 
 def test_a_file_that_is_no_comparison(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from rci.data.store import write_file
 from rci.reporting import figures
 from rci.reporting.contents import MethodResult, ReportInput
 from rci.reporting.figures import Picture
-from rci.reporting.markdown import result_table
 from rci.reporting.markup import document, grid, method_name, strips, table, yes_no
 from rci.reporting.matched import matched_table
 from rci.reporting.palette import Look
+from rci.reporting.result_table import result_table
 from rci.reporting.summary import (
     ResultRow,
     column_places,

@@ -107,17 +107,11 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
     return known | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
 
 
-def family_looks(methods: Iterable[str]) -> dict[str, Look]:
-    """One look per family of methods: `sparse, slow` looks like `sparse` and stands behind it.
-
-    `potential` and its variants look like `rci`, which is made with it.
-    """
-    family = {name: name.partition(", ")[0] for name in methods}
-    family = {name: "rci" if own == "potential" else own for name, own in family.items()}
-    given = looks(family.values())
-    order = list(given)
-    names = sorted(family, key=lambda name: (order.index(family[name]), name))
-    return {name: given[family[name]] for name in names}
+def study_looks(methods: Iterable[str]) -> dict[str, Look]:
+    """The looks of the methods of a study, those first that a report has too; `rudder` is its `rci`."""
+    order = ["rudder" if name == "rci" else name for name in LOOKS]
+    known = {name: place for place, name in enumerate(order)}
+    return variant_looks(sorted(set(methods), key=lambda name: (known.get(name, len(order)), name)))
 
 
 def variant_looks(names: Sequence[str]) -> dict[str, Look]:

@@ -132,10 +132,6 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
     axes.grid(axis="x")
 
 
-def _channel_panel(name: str) -> Panel:
-    return Panel(f"First violation: {name}", lambda outcome: dict(outcome.channels).get(name), percent, True)
-
-
 def percent_tick(share: float, _: int | None) -> str:
     """A share as the tick of an axis."""
     return f"{round(100 * share, 6):g}%"

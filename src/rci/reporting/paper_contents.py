@@ -13,9 +13,6 @@ from rci.reporting.contents import KnownDanger
 
 # Of the way from the lowest return to that of reward-only: where methods are compared first.
 MATCHED_SHARE = 0.75
-FIRST_VIOLATIONS = (
-    "By kind of danger: how often it was the first violation of an episode; later ones do not count."
-)
 
 
 class Setting(NamedTuple):
@@ -104,7 +101,6 @@ class Outcome(NamedTuple):
     ratios: tuple[Ratio, ...]
     log_violation: Estimate | None  # of the policies that would be chosen without a simulator
     log_return: Estimate | None
-    channels: tuple[tuple[str, Estimate], ...]  # how often each kind of danger was the first violation
     share_of_way: float | None = None  # from reward-only to the best driver who knows the danger
 
 
@@ -159,15 +155,6 @@ class PaperSummary:
     def experiment(self, name: str) -> Experiment:
         """The experiment of this name."""
         return next(experiment for experiment in self.experiments if experiment.name == name)
-
-
-def budget_share(budget: str) -> float | None:
-    """The violation rate that a budget asks for; None for a percentile, for budgets by channel and for none at all."""
-    try:
-        share = float(budget)
-    except ValueError:
-        return None
-    return None if share == float("inf") else share
 
 
 def matched_at(frontier: Frontier, share: float) -> Reached | None:

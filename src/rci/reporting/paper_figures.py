@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from rci.reporting import paper_bar_figures, paper_curve_figures, paper_map_figures
 from rci.reporting.figures import Picture, render
-from rci.reporting.palette import Look, family_looks
+from rci.reporting.palette import Look, study_looks
 from rci.reporting.paper_contents import (
     MATCHED_SHARE,
     Experiment,
@@ -36,8 +36,8 @@ class Drawing(NamedTuple):
 
 
 def paper_looks(summary: PaperSummary) -> dict[str, Look]:
-    """One look per family of methods, the same in all experiments."""
-    return family_looks(one.method for experiment in summary.experiments for one in experiment.frontiers)
+    """One look per method, the same in all experiments."""
+    return study_looks(one.method for experiment in summary.experiments for one in experiment.frontiers)
 
 
 def paper_pictures(summary: PaperSummary) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""The paper's experiments as one HTML page: what was asked, what came out, which promises were kept."""
+"""The paper's experiments as one HTML page: what was asked, what came out, which claims hold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TITLE = "Redistribution-based cost inference, measured"
 COMMAND = "rci paper --preset full"
 ASKED = (
     "Somebody watched recorded runs and pressed STOP where one became unsafe. From this one bit per run, each method "
-    "makes a cost for every step, and one learner trains policies on it, offline. How often do these policies violate "
+    "makes a cost for every step, and a learner trains policies on it, offline. How often do these policies violate "
     "the true rule, and what do they earn?"
 )
 VERDICT_CLASSES = {"holds": "yes", "does not hold": "no"}

@@ -56,9 +56,8 @@ class Task(Named, Protocol):
 
 # report(task, share done, seconds); share 1.0 = finished; seconds None = nothing had to be done
 Report = Callable[[Named, float, float | None], None]
-Accept = Callable[
-    [Task, str], bool
-]  # a task that failed, and why -> whether the run may end well all the same
+# accept(task that failed, why) -> whether the run may end well all the same
+Accept = Callable[[Task, str], bool]
 
 
 class Step(NamedTuple):
@@ -124,6 +123,7 @@ class News:
     seconds: float
     error: str = ""  # why it failed, in one sentence
     log: str = ""  # what the worker had to say of it
+    foreseen: bool = False  # whether it failed by an RciError, which says what is wrong with the task itself
     lost: bool = False
 
 
@@ -159,8 +159,8 @@ def run_tasks(
 
     A task that fails does not stop the others, but for those that need it; at the end all failures are told. What is
     finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks. accept: asked
-    of each failure; what it accepts is no failure of the run, and what needs it is left undone.
-    pool: workers to use, and to close at the end, instead of the engine's.
+    of each failure that is neither a bug nor the loss of a worker; what it accepts is no failure of the run, and what
+    needs it is left undone. pool: workers to use, and to close at the end, instead of the engine's.
     """
     schedule = _Schedule(tasks)
     failures = dict[str, str]()
@@ -185,7 +185,7 @@ def run_tasks(
                     schedule.again(news.task)
                 elif news.error:
                     said = keep_failure(name, news.error, news.log, logs)
-                    if accept(news.task, news.error):
+                    if news.foreseen and accept(news.task, news.error):
                         schedule.drop(name)
                     else:
                         failures[name] = said

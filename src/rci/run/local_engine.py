@@ -62,8 +62,7 @@ class LocalPool:
                 continue
             if failure is not None or share == 1.0:
                 self.idle.append(self.working.pop(connection))
-            error, log = failure or ("", "")
-            heard.append(News(worker.task, share, seconds, error, log))
+            heard.append(News(worker.task, share, seconds, *(failure or ())))
         return heard
 
     def _lose(self, worker: _Worker, seconds: float) -> News:

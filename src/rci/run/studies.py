@@ -61,6 +61,7 @@ class Study(Generic[Cell]):
     failure: Callable[[Cell, str], Row] | None = (
         None  # the row of a failed training; None = the run has failed
     )
+    optional: Collection[str] = ()  # trainings for pictures alone: where one fails, nothing is drawn
 
 
 class Rows(Protocol):
@@ -156,10 +157,19 @@ def complete(
     def accept(job: Task, why: str) -> bool:
         if study.failure is None:
             return False
-        for cell in trained.get(job.name, ()):
-            add(cell, study.failure(cell, why))
-        return job.name in trained
+        for name in and_longer(job.name, jobs):
+            for cell in trained.get(name, ()):
+                add(cell, study.failure(cell, why))
+        return job.name in trained or job.name in study.optional
 
     log()
     if jobs:
         run_timed(jobs, out, engine, note, timings, accept)
+
+
+def and_longer(training: str, jobs: Sequence[Job]) -> list[str]:
+    """A training and those that go on from it, one after the other: where it fails, so do they."""
+    chain = [training]
+    for name in chain:
+        chain += [job.name for job in jobs if job.stage == "learn" and name in job.needs]
+    return chain

@@ -21,6 +21,7 @@ class Failure(NamedTuple):
 
     error: str
     log: str
+    foreseen: bool = False  # an RciError: neither a bug nor a lost worker
 
 
 def attempt(work: Work, progress: Progress, printed: Path) -> Failure | None:
@@ -29,7 +30,7 @@ def attempt(work: Work, progress: Progress, printed: Path) -> Failure | None:
         with printing_to(printed):
             work.run(progress)
     except RciError as error:
-        return Failure(str(error), f"{traceback.format_exc()}\n{tail(printed)}")
+        return Failure(str(error), f"{traceback.format_exc()}\n{tail(printed)}", foreseen=True)
     except Exception as error:
         reason = traceback.format_exception_only(error)[-1].strip()
         return Failure(f"it failed with {reason}", f"{traceback.format_exc()}\n{tail(printed)}")

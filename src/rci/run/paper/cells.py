@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.run.jobs import Job, code_digest
-from rci.run.paper.experiments import METHODS, OURS, REWARD_ONLY, Experiment, Logs, Scale
+from rci.run.paper.experiments import DISCOUNT, METHODS, OURS, REWARD_ONLY, UNTRAINED, Experiment, Logs, Scale
 from rci.run.studies import key_from
 
 VERSION = 3  # of the study; to be raised when something outside of the list changes what its policies are
@@ -101,8 +101,6 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the learner for this task, and what the method changes in them."""
-    from rci.learning import DISCOUNT
-
     own = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
     own |= METHODS[cell.method].changes(cell.learner)
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
@@ -112,12 +110,8 @@ def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
 
 def redistribute_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the method's redistributor; those of the scale only where something is trained."""
-    from rci.redistribution import REDISTRIBUTORS
-    from rci.redistribution.base import Training
-
     own = METHODS[cell.method].redistribute
-    trains = Training in REDISTRIBUTORS[own["method"]].shared
-    return {**(scale.redistribute if trains else {}), **own}
+    return {**({} if own["method"] in UNTRAINED else scale.redistribute), **own}
 
 
 def family_settings(by_task: Any, task: str) -> dict[str, Any]:
@@ -170,11 +164,11 @@ def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]
     """What drawing policies takes: the policies themselves, and a few of their episodes."""
     jobs = []
     for cell in drawn:
-        jobs += [job for job in plan([cell], scale, places) if job.stage != "evaluate"]
+        own = [job for job in plan([cell], scale, places) if job.stage != "evaluate"]
         test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
-        policy, output = places.policy(cell, scale), places.rollouts(cell, scale)
-        name, needs = _name("rollouts", output, places), (_name("learn", policy, places),)
-        jobs.append(Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs))
+        policy, output = own[-1].output, places.rollouts(cell, scale)
+        name, needs = _name("rollouts", output, places), (own[-1].name,)
+        jobs += [*own, Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs)]
     return jobs
 
 

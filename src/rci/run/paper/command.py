@@ -11,6 +11,7 @@ from rci.run.cores import available_cores
 from rci.run.engine import Engine
 from rci.run.paper.cells import Cell, cells, key_of
 from rci.run.paper.experiments import Scale
+from rci.run.paper.questions import QUESTIONS
 from rci.run.paper.rows import read_study
 from rci.run.paper.scales import scale_called
 from rci.run.paper.study import Rates, chosen, run_study, seconds_left
@@ -45,7 +46,6 @@ def plan_paper(
 ) -> tuple[list[dict[str, str | int | float]], str]:
     """What each experiment asks for, how much is there and how long the rest takes: for machines, and as a table."""
     from rci.reporting.markdown import table
-    from rci.run.paper.answers import QUESTIONS
 
     scale, cores = scale_called(preset), len(available_cores())
     kept = {row["key"]: row for row in read_study(_file(scale, out, rows))}

@@ -18,6 +18,9 @@ from typing import Any, Literal, NamedTuple
 Table = Mapping[str, Any]
 PAPERS, OURS = "bcq-lagrangian", "feasible"  # learners
 REWARD_ONLY = "reward-only"
+# Said here, so that a study can be planned without loading what trains; tests hold both against it.
+UNTRAINED = ("sparse", "uniform")  # redistributors
+DISCOUNT = 0.99  # of costs, where a learner has no discount of its own
 
 
 class Method(NamedTuple):

@@ -93,7 +93,6 @@ def outcome(
         ratios=tuple(_ratio(chosen, name, others) for name, others in rivals.items() if others),
         log_violation=estimate([row.violation_rate for row in logged]) if logged else None,
         log_return=estimate([row.mean_return for row in logged]) if logged else None,
-        channels=_channels(chosen),
         share_of_way=shares(measure, _pairs(chosen), _pairs(reference))[1],
     )
 
@@ -126,12 +125,3 @@ def _welch(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None
 def _ratio(own: Sequence[PolicyRow], name: str, others: Sequence[PolicyRow]) -> Ratio:
     counts = [[(row.violations, row.episodes) for row in rows] for rows in (own, others)]
     return Ratio(name, *bootstrap_ratio_of_counts(counts[0], counts[1], BOOTSTRAP_SEED))
-
-
-def _channels(chosen: Sequence[PolicyRow]) -> tuple[tuple[str, Estimate], ...]:
-    """How often each kind of danger was the first violation of an episode, over the seeds that tell it."""
-    names = dict.fromkeys(name for row in chosen for name in row.channel_violation_rate)
-    return tuple(
-        (name, estimate([rates[name] for row in chosen if name in (rates := row.channel_violation_rate)]))
-        for name in names
-    )

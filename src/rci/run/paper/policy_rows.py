@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rci.data.errors import RciError
@@ -13,8 +13,9 @@ from rci.reporting.paper_contents import Setting
 from rci.run.rows import Row
 
 REWARD_ONLY = "reward-only"
-# None, percentile, rung of a ladder of thresholds, share, one for each channel.
-BUDGET = re.compile(r"inf|P\d+(\.\d+)?|T\d+|\d*\.?\d+|[\w-]+=.+")
+BUDGET = re.compile(
+    r"inf|P\d+(\.\d+)?|T\d+|\d*\.?\d+"
+)  # none, percentile, rung of a ladder of thresholds, share
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ class PolicyRow:
     seconds: float
     versions: str
     key: str
-    channel_violation_rate: dict[str, float] = field(default_factory=dict)
 
     @property
     def setting(self) -> Setting:
@@ -65,8 +65,7 @@ class PolicyRow:
         return (self.experiment, *self.setting, self.method, self.seed, self.budget, self.policy)
 
 
-MAY_BE_MISSING = {"channel_violation_rate"}
-NAMES = [entry.name for entry in fields(PolicyRow) if entry.name not in MAY_BE_MISSING]
+NAMES = [entry.name for entry in fields(PolicyRow)]
 TEXT = {"experiment", "task", "dataset", "noise", "method", "learner", "budget", "versions", "key"}
 COUNTS = {"seed", "policy", "labelled", "updates", "episodes", "selection_episodes"}
 SHARES = {"violation_rate", "selection_violation_rate"}
@@ -75,15 +74,15 @@ OPTIONAL = {"return_norm", "predicted_cost", "predicted_return", "multiplier"}
 
 def policy_rows(rows: Sequence[Row]) -> list[PolicyRow]:
     """The rows of trained policies in a fixed order. A field that is missing or makes no sense is an error."""
-    parsed = [_parsed(row, place) for place, row in enumerate(rows) if "failed" not in row]
+    parsed = {place: _parsed(row, place) for place, row in enumerate(rows) if "failed" not in row}
     seen: dict[tuple[Any, ...], int] = {}
-    for place, row in enumerate(parsed):
+    for place, row in parsed.items():
         first = seen.setdefault(row.order, place)
         if first != place:
             raise RciError(
                 f"rows {first} and {place} are of the same policy of {row.experiment!r}: drop one."
             )
-    return sorted(parsed, key=lambda row: row.order)
+    return sorted(parsed.values(), key=lambda row: row.order)
 
 
 def _parsed(row: Row, place: int) -> PolicyRow:
@@ -109,16 +108,11 @@ def _parsed(row: Row, place: int) -> PolicyRow:
             if name in SHARES and not 0.0 <= value <= 1.0:
                 raise wrong(name, "a share from 0 to 1")
     if not BUDGET.fullmatch(row["budget"]):
-        raise wrong("budget", "inf, a percentile such as P30 or a share such as 0.1")
+        raise wrong("budget", "inf, a percentile such as P30, a threshold such as T5 or a share such as 0.1")
     for name in ("episodes", "selection_episodes"):
         if row[name] < 1:
             raise wrong(name, "at least 1")
-    channels = row.get("channel_violation_rate") or {}
-    if not isinstance(channels, dict) or not all(
-        _is_number(value) and 0.0 <= value <= 1.0 for value in channels.values()
-    ):
-        raise wrong("channel_violation_rate", "a share from 0 to 1 for each channel")
-    return PolicyRow(**{name: row[name] for name in NAMES}, channel_violation_rate=dict(channels))
+    return PolicyRow(**{name: row[name] for name in NAMES})
 
 
 def one_row_per_policy(rows: Iterable[PolicyRow]) -> list[PolicyRow]:

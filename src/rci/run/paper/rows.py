@@ -11,7 +11,6 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.evaluation.stats import normalised_returns
 from rci.run.jobs import code_digest
 from rci.run.paper.cells import Cell, Places
 from rci.run.paper.experiments import Scale
@@ -49,7 +48,6 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
     scores, selection = (
         store.read(places.scores(cell, scale, purpose), "scores") for purpose in ("evaluation", "selection")
     )
-    by_channel = scores.info.get("channel_violation_rate")
     return {
         **_identity(cell, scale, key),
         "episodes": len(scores),
@@ -59,13 +57,12 @@ def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: floa
         "selection_episodes": len(selection),
         "selection_violation_rate": selection.violation_rate,
         "selection_return": selection.mean_return,
-        "predicted_cost": _in_all(info.get("predicted_cost")),
+        "predicted_cost": info.get("predicted_cost"),
         "predicted_return": info.get("predicted_return"),
-        "multiplier": _alone(info.get("multiplier")),
+        "multiplier": info.get("multiplier"),
         "seconds": seconds,
         "versions": ", ".join(f"{name} {number}" for name, number in sorted(made.items()))
         + f", code {code_digest()[:12]}",
-        **({} if by_channel is None else {"channel_violation_rate": by_channel}),
     }
 
 
@@ -88,16 +85,6 @@ def _identity(cell: Cell, scale: Scale, key: str) -> Row:
         "policy": cell.policy,
         "key": key,
     }
-
-
-def _in_all(cost: float | dict[str, float] | None) -> float | None:
-    """An expected cost; the sum where there is one for each kind of danger."""
-    return sum(cost.values()) if isinstance(cost, dict) else cost
-
-
-def _alone(multiplier: float | dict[str, float] | None) -> float | None:
-    """A multiplier; nothing where there is one for each kind of danger, because their sum means nothing."""
-    return None if isinstance(multiplier, dict) else multiplier
 
 
 def read_study(file: Path) -> list[Row]:
@@ -123,6 +110,8 @@ def judged_together(rows: Iterable[Row]) -> list[Row]:
     episodes is selected, the higher return among equals. Returns are normalised over all policies of a
     task, as in the paper.
     """
+    from rci.evaluation.stats import normalised_returns
+
     ordered = sorted(rows, key=_order)
     trained = [row for row in ordered if "failed" not in row]
     chosen = set[int]()

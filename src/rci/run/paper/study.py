@@ -7,6 +7,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rci.data.errors import unknown_name
 from rci.run.cores import available_cores
@@ -50,25 +51,17 @@ def run_study(
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
     places = Places(out)
-    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
-    drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
-    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
-    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
-    askers = defaultdict[str, list[str]](list)
-    for name, own in wanted.items():
-        for cell in own:
-            askers[keys[cell]].append(name)
+    wanted, drawn, keys, askers = _asked(experiments, scale)
     prepare_folder(out)
     with alone_in(out):
         board = Board(file, askers)
         rank = _ranks(experiments, wanted, scale)
         ordered = sorted(keys, key=lambda cell: (rank[cell], cell.seed))
         missing = [cell for cell in ordered if not board.has(keys[cell])]
-        # How many machines a cluster has is its own affair, and may change.
-        clock = _Clock(
-            len(keys), missing, engine.workers or (len(available_cores()) if engine.address is None else 0)
-        )
+        clock = _Clock(len(keys), missing, _cores(engine))
         sharing = Counter(own_jobs(cell, scale, places)[0] for cell in keys)
+        failed = {row["key"] for row in board.rows() if "failed" in row}
+        drawn = [cell for cell in drawn if key_of(cell, scale) not in failed]
         jobs = [*plan(missing, scale, places, keys), *plan_drawn(drawn, scale, places)]
 
         def row(cell: Cell, seconds: Mapping[str, float]) -> Row:
@@ -90,11 +83,38 @@ def run_study(
             lambda cell: own_jobs(cell, scale, places)[1:],
             row,
             failure,
+            optional={own_jobs(cell, scale, places)[0] for cell in drawn},
         )
         complete(policies, board, out, engine, report, tell, lambda missing: clock.told()[2])
         for trail in {job.trail for job in jobs if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()
+
+
+class _Asked(NamedTuple):
+    """What a study is asked for: cells by experiment, those to be drawn, the key of each, and who asks for a key."""
+
+    wanted: dict[str, list[Cell]]
+    drawn: list[Cell]
+    keys: dict[Cell, str]
+    askers: dict[str, list[str]]
+
+
+def _asked(experiments: Sequence[Experiment], scale: Scale) -> _Asked:
+    wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
+    drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
+    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
+    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
+    askers = defaultdict[str, list[str]](list)
+    for name, own in wanted.items():
+        for cell in own:
+            askers[keys[cell]].append(name)
+    return _Asked(wanted, drawn, keys, askers)
+
+
+def _cores(engine: Engine) -> int:
+    """How many work at once; 0 = nobody knows: how many machines a cluster has is its own affair, and may change."""
+    return engine.workers or (len(available_cores()) if engine.address is None else 0)
 
 
 def _ranks(

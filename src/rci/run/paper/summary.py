@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rci.evaluation.reference import Ruler
-from rci.reporting.palette import family_looks
+from rci.reporting.palette import study_looks
 from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
-from rci.run.paper.answers import QUESTIONS, answer_of
+from rci.run.paper.answers import answer_of
 from rci.run.paper.claims import check_claims
 from rci.run.paper.frontiers import compared_returns, method_frontier, recording
 from rci.run.paper.outcomes import outcome
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
+from rci.run.paper.questions import QUESTIONS
 from rci.run.reference.known import known_points
 from rci.run.rows import Row
 
@@ -53,7 +54,7 @@ def rows_of_experiment(name: str, every_row: Sequence[PolicyRow]) -> list[Policy
 
 def _by_method(rows: Sequence[PolicyRow]) -> dict[str, list[PolicyRow]]:
     """The rows of each method, methods in the order in which they are shown."""
-    order = family_looks({row.method for row in rows})
+    order = study_looks({row.method for row in rows})
     return {method: [row for row in rows if row.method == method] for method in order}
 
 
