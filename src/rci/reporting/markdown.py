@@ -4,58 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rci.reporting.contents import ReportInput
-from rci.reporting.summary import ResultRow, column_places, fixed, interval, number, percent, result_rows
-
-HEADERS = (
-    "method", "budget", "violation rate", "95% interval", "over seeds", "return", "return until violation",
-    "violations, ratio to reward-only", "return, p against reward-only",
-)  # fmt: skip
-
-
-CHANNEL_HEADERS = ("method", "budget", "channel", "violation rate", "95% interval", "threshold", "multiplier")
-
-
-def result_table(report: ReportInput) -> str:
-    """One line per method and budget; below, where there are several kinds of danger, one per kind as well."""
-    rows = result_rows(report)
-    places = column_places([row.mean_return for row in rows])
-    text = table(HEADERS, [_cells(row, places) for row in rows])
-    by_channel = [
-        (
-            row.method, channel.asked, channel.channel, percent(channel.violation_rate), interval(channel),
-            number(channel.threshold), number(channel.multiplier),
-        )
-        for row in rows
-        for channel in row.channels
-    ]  # fmt: skip
-    return f"{text}\n{table(CHANNEL_HEADERS, by_channel)}" if by_channel else text
-
 
 def table(headers: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [headers, ["---"] * len(headers), *cells]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _cells(row: ResultRow, places: int) -> tuple[str, ...]:
-    against = row.contrast
-    ratio = p = ""
-    if against is not None:
-        ratio = f"{number(against.ratio)} ({number(against.ratio_low)} to {number(against.ratio_high)})"
-        p = number(against.return_p)
-    return (
-        row.method,
-        row.asked,
-        percent(row.violation_rate),
-        interval(row),
-        f"{percent(min(row.seed_violation_rates))} to {percent(max(row.seed_violation_rates))}",
-        _with_error(row.mean_return, row.return_error, places),
-        _with_error(row.return_until_violation, row.until_violation_error, places),
-        ratio,
-        p,
-    )
-
-
-def _with_error(value: float, error: float | None, places: int) -> str:
-    return fixed(value, places) if error is None else f"{fixed(value, places)} ± {fixed(error, places)}"

@@ -246,7 +246,7 @@ def study(
     asked = [known[key] for cell in cells(name, seeds, only) if (key := key_of(cell, config)) in known]
     typer.echo(TABLES[name](asked))
     if figure is not None:
-        from rci.reporting.budget_figures import budget_picture
+        from rci.reporting.figures.lines import budget_picture
 
         drawn = [row for file in sorted(rows.parent.glob("budgets-*.json")) for row in read_rows(file)]
         write_file(figure, budget_picture(drawn).png)
