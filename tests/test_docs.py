@@ -41,7 +41,7 @@ from rci.learning.base import Method as LearnerMethod
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
 from rci.redistribution.base import Training
-from rci.reporting.comparison import markdown
+from rci.reporting.comparison.results import markdown
 from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
 from rci.run.bench_faults import VICTIMS, WHAT
 from rci.run.bench_faults import failures as fault_failures

@@ -6,18 +6,17 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.data.types import Episode, Episodes, Labels, Oracle, StepCosts
-from rci.reporting import comparison_figures
-from rci.reporting.comparison import (
+from rci.reporting.comparison import figures as comparison_figures
+from rci.reporting.comparison.page import headline, write_comparison
+from rci.reporting.comparison.results import (
     FIGURES,
     ComparisonInput,
     VariantResult,
     broken,
-    headline,
     markdown,
     text_table,
-    write_comparison,
 )
-from rci.reporting.palette import LOOKS, OTHERS, variant_looks
+from rci.reporting.figures.palette import LOOKS, OTHERS, variant_looks
 
 NAMES = ["rudder", "rudder:loss=prefix", "uniform", "mine:shift=0.25:members=3"]
 STEPS = 6

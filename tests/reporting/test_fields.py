@@ -10,10 +10,12 @@ from matplotlib.quiver import Quiver
 
 import rci.tasks
 from rci.data.types import Episode, Episodes, Labels, Oracle, StepCosts
-from rci.reporting import field_figures, figures, map_figures
-from rci.reporting.contents import FieldMap, ReportInput
-from rci.reporting.page import write_report
-from rci.reporting.palette import LOOKS
+from rci.reporting.figures import maps as field_figures
+from rci.reporting.figures import maps as map_figures
+from rci.reporting.figures.palette import LOOKS
+from rci.reporting.run import task_pictures
+from rci.reporting.run.contents import FieldMap, ReportInput
+from rci.reporting.run.page import write_report
 from rci.tasks.base import Probe
 
 COLUMNS, ROWS = 41, 21
@@ -121,7 +123,7 @@ def test_arrows_and_colours_are_those_of_their_point() -> None:
     ],
 )
 def test_degenerate_fields_can_be_drawn(report: ReportInput, maps: list[FieldMap]) -> None:
-    [picture] = figures.field_pictures(replace(report, field_maps=tuple(maps)))
+    [picture] = task_pictures.field_pictures(replace(report, field_maps=tuple(maps)))
     assert picture.svg.startswith(b"<?xml")
     assert all(np.isfinite(quiver.scale) for quiver in arrows_of(maps))
 
@@ -135,19 +137,19 @@ def test_rows_of_maps_are_about_equally_full(maps: int, ratio: float, columns: i
 
 
 def test_the_words_with_the_picture(report: ReportInput) -> None:
-    [picture] = figures.field_pictures(report)
+    [picture] = task_pictures.field_pictures(report)
     assert "reward-only, values from 0 to 1.00; rci at budget 0.2, values" in picture.alt
     assert "Arrows: where the action" in picture.caption
     assert "share one range" in picture.caption
-    [alone] = figures.field_pictures(replace(report, field_maps=(field("0.05"),)))
+    [alone] = task_pictures.field_pictures(replace(report, field_maps=(field("0.05"),)))
     assert "share" not in alone.caption
     apart = replace(report, field_maps=(field("inf"), field("0.05", low=-30.0)))
-    assert "its own colours" in figures.field_pictures(apart)[0].caption
+    assert "its own colours" in task_pictures.field_pictures(apart)[0].caption
 
 
 def test_a_task_without_arrows_has_no_fields(report: ReportInput) -> None:
     for other in (replace(report, field_maps=()), replace(report, task="of-a-user")):
-        assert figures.field_pictures(other) == []
+        assert task_pictures.field_pictures(other) == []
 
 
 def test_the_page_shows_the_fields(report: ReportInput, tmp_path: Path) -> None:

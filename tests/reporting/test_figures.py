@@ -7,10 +7,13 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from rci.data.types import Episode, Episodes, Labels, Oracle, StepCosts
-from rci.reporting import dataset_figures, figures, outcome_figures, redistribution_figures
-from rci.reporting.contents import KnownDanger, ReportInput
-from rci.reporting.palette import INK, KNOWN, LOOKS, OTHERS, WORTH, looks
-from rci.reporting.summary import ResultRow
+from rci.reporting.figures import episodes as redistribution_figures
+from rci.reporting.figures import outcomes as outcome_figures
+from rci.reporting.figures import recorded as dataset_figures
+from rci.reporting.figures.palette import INK, KNOWN, LOOKS, OTHERS, WORTH, looks
+from rci.reporting.figures.picture import render
+from rci.reporting.run.contents import KnownDanger, ReportInput
+from rci.reporting.run.rows import ResultRow
 from rci.tasks.base import View
 
 
@@ -196,7 +199,7 @@ def test_budget_calibration_puts_realised_over_asked() -> None:
 def test_degenerate_results_can_be_drawn(rows: list[ResultRow]) -> None:
     style = looks(r.method for r in rows)
     for build in (outcome_figures.violation_bars, outcome_figures.return_dots, outcome_figures.trade_off):
-        picture = figures.render("x", "", "", lambda build=build: build(rows, style))
+        picture = render("x", "", "", lambda build=build: build(rows, style))
         assert picture.svg.startswith(b"<?xml")
 
 
@@ -283,16 +286,14 @@ def test_reliability_plot_and_losses() -> None:
 
 def test_rendering_is_deterministic_and_leaves_the_users_style_alone() -> None:
     before = dict(matplotlib.rcParams)
-    first, second = (
-        figures.render("x", "", "", lambda: outcome_figures.trade_off(ROWS, STYLE)) for _ in range(2)
-    )
+    first, second = (render("x", "", "", lambda: outcome_figures.trade_off(ROWS, STYLE)) for _ in range(2))
     assert first == second
     assert dict(matplotlib.rcParams) == before
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red"}):
-        assert figures.render("x", "", "", lambda: outcome_figures.trade_off(ROWS, STYLE)) == first
+        assert render("x", "", "", lambda: outcome_figures.trade_off(ROWS, STYLE)) == first
 
 
 def test_dollar_signs_are_not_mathematics() -> None:
     rows = [row("$\\broken{$", 0.1)]
     style = looks(["$\\broken{$"])
-    assert figures.render("x", "", "", lambda: outcome_figures.trade_off(rows, style)).png
+    assert render("x", "", "", lambda: outcome_figures.trade_off(rows, style)).png

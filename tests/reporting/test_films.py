@@ -14,11 +14,16 @@ from matplotlib.figure import Figure
 
 import rci.tasks
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
-from rci.reporting import critic_figures, dataset_figures, figures, film_figures, map_figures, page
-from rci.reporting.contents import CriticMap, MethodResult, ReportInput
-from rci.reporting.page import write_report
-from rci.reporting.palette import LOOKS
-from rci.reporting.summary import result_rows
+from rci.reporting.figures import films as film_figures
+from rci.reporting.figures import maps as critic_figures
+from rci.reporting.figures import maps as map_figures
+from rci.reporting.figures import recorded as dataset_figures
+from rci.reporting.figures.palette import LOOKS
+from rci.reporting.run import page, task_pictures
+from rci.reporting.run import pictures as pictures
+from rci.reporting.run.contents import CriticMap, MethodResult, ReportInput
+from rci.reporting.run.page import write_report
+from rci.reporting.run.rows import result_rows
 from rci.tasks.base import Probe
 
 STEPS = 20
@@ -214,11 +219,11 @@ def test_drawings_of_any_shape_fit(report: ReportInput, shape: tuple[float, floa
 
 
 def test_films_show_the_sampled_episodes_and_one_rollout_per_method(report: ReportInput) -> None:
-    films = figures.film_pictures(report)
+    films = task_pictures.film_pictures(report)
     assert [film.name for film in films] == ["film-1", "film-2", "film-3"]
     assert "stopped after 9 steps, 4.5 s" in " ".join(film.alt for film in films)
     assert "rci sums to 1.00" in films[0].alt
-    rollouts = figures.policy_film_pictures(report)
+    rollouts = task_pictures.policy_film_pictures(report)
     assert [film.name for film in rollouts] == ["rollout-01-reward-only", "rollout-02-rci"]
     assert "rci, budget 0.05: return 10.0, unsafe at 8.0 s" in rollouts[1].alt
     assert len(films[0].svg) < 150_000
@@ -226,7 +231,11 @@ def test_films_show_the_sampled_episodes_and_one_rollout_per_method(report: Repo
 
 def test_a_task_without_a_scene_or_a_probe_has_neither(report: ReportInput, lane: SimpleNamespace) -> None:
     lane.scene = lane.probe = None
-    for build in (figures.film_pictures, figures.policy_film_pictures, figures.critic_pictures):
+    for build in (
+        task_pictures.film_pictures,
+        task_pictures.policy_film_pictures,
+        task_pictures.critic_pictures,
+    ):
         assert build(report) == build(replace(report, task="of-a-user")) == []
     source = page.page(report, defaultdict(list))
     assert "Where the critics see cost" not in source
@@ -236,14 +245,15 @@ def test_a_task_without_a_scene_or_a_probe_has_neither(report: ReportInput, lane
 def test_maps_share_their_colours_unless_one_would_be_blank(report: ReportInput) -> None:
     maps = list(report.critic_maps)
     assert map_figures.share_colours(maps)
-    assert "share one range" in figures.critic_pictures(report)[0].caption
+    assert "share one range" in task_pictures.critic_pictures(report)[0].caption
     faint = CriticMap("sparse", "0.05", np.linspace(0.0, 0.1, 12).reshape(3, 4))
     assert not map_figures.share_colours([*maps, faint])
     assert (
-        "its own colours" in figures.critic_pictures(replace(report, critic_maps=(*maps, faint)))[0].caption
+        "its own colours"
+        in task_pictures.critic_pictures(replace(report, critic_maps=(*maps, faint)))[0].caption
     )
     flat = CriticMap("sparse", "0.05", np.full((3, 4), 0.5))
-    assert figures.critic_pictures(replace(report, critic_maps=(flat,)))
+    assert task_pictures.critic_pictures(replace(report, critic_maps=(flat,)))
 
 
 def test_maps_are_drawn_where_their_points_are(report: ReportInput) -> None:
@@ -264,11 +274,11 @@ def test_the_demonstrators_curve_marks_its_checkpoints(report: ReportInput) -> N
     upper, lower = figure.axes
     np.testing.assert_allclose(upper.lines[-1].get_xydata(), [[1500, 2.0], [3000, 4.0]])
     np.testing.assert_allclose(lower.lines[-1].get_xydata(), [[1500, 0.6], [3000, 0.9]])
-    [picture] = figures.demonstrator_pictures(report)
+    [picture] = pictures.demonstrator_pictures(report)
     assert "3,000 environment steps: return from 1.00 to 4.00" in picture.alt
-    assert figures.demonstrator_pictures(replace(report, demonstrators=None)) == []
+    assert pictures.demonstrator_pictures(replace(report, demonstrators=None)) == []
     empty = {**DEMONSTRATORS, "curve": {name: [] for name in DEMONSTRATORS["curve"]}}
-    assert figures.demonstrator_pictures(replace(report, demonstrators=empty)) == []
+    assert pictures.demonstrator_pictures(replace(report, demonstrators=empty)) == []
 
 
 def test_the_page_of_a_task_with_scenes(report: ReportInput, tmp_path: Path) -> None:
@@ -288,7 +298,7 @@ def test_the_page_of_a_task_with_scenes(report: ReportInput, tmp_path: Path) -> 
 
 
 def test_tasks_with_three_dimensions_show_them(report: ReportInput, lane: SimpleNamespace) -> None:
-    assert figures.space_pictures(report) == []
+    assert task_pictures.space_pictures(report) == []
     drawn = []
 
     def space(episodes) -> Figure:
@@ -296,7 +306,7 @@ def test_tasks_with_three_dimensions_show_them(report: ReportInput, lane: Simple
         return Figure(figsize=(1, 1))
 
     lane.space = space
-    pictures = figures.space_pictures(report)
+    pictures = task_pictures.space_pictures(report)
     methods = {row.method for row in result_rows(report)}
     assert len(pictures) == len(drawn) == len(methods)
     assert drawn[0] == [episode.obs.shape for episode in report.results[0].rollouts]

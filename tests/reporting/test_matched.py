@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from rci.data.types import StepCosts
-from rci.reporting.matched import matched_rows, matched_table
-from rci.reporting.palette import looks
-from rci.reporting.summary import ResultRow, first_step_share, held_against_idling, safest_that_earns
+from rci.reporting.figures.palette import looks
+from rci.reporting.html.markup import fill
+from rci.reporting.run.headline import safest_that_earns
+from rci.reporting.run.matched import matched_rows
+from rci.reporting.run.rows import ResultRow, first_step_share, held_against_idling
 
 
 def row(method: str, asked: str, rate: float, mean_return: float) -> ResultRow:
@@ -85,10 +87,13 @@ def test_the_headline_names_thesafest_that_earns() -> None:
 
 
 def test_the_table_says_where_no_budget_keeps_so_much() -> None:
-    text = matched_table(held_against_idling(ROWS, 10.0), looks({"reward-only", "sparse", "rci"}))
+    def table(rows: list[ResultRow]) -> str:
+        return fill("matched.html", matched=matched_rows(rows), looks=looks(row.method for row in rows))
+
+    text = table(held_against_idling(ROWS, 10.0))
     assert text.count("<td>none</td>") == 2
     assert "97.5%" in text
-    assert matched_table(ROWS, looks({"reward-only", "sparse", "rci"})) == ""
+    assert table(ROWS).strip() == ""
 
 
 def test_how_much_lies_on_the_first_step() -> None:

@@ -16,12 +16,15 @@ import pytest
 from rci.data.errors import RciError
 from rci.data.store import write_file
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
-from rci.reporting import figures, page
-from rci.reporting.contents import ChannelResult, KnownDanger, MethodResult, ReportInput
-from rci.reporting.markup import MARKS
-from rci.reporting.page import write_report
-from rci.reporting.palette import LOOKS, OTHERS
-from rci.reporting.summary import column_places, headline, number, result_row, tightness
+from rci.reporting.figures.palette import LOOKS, OTHERS
+from rci.reporting.html.markup import MARKS
+from rci.reporting.numbers import column_places, number, tightness
+from rci.reporting.run import page, task_pictures
+from rci.reporting.run import pictures as pictures
+from rci.reporting.run.contents import ChannelResult, KnownDanger, MethodResult, ReportInput
+from rci.reporting.run.headline import headline
+from rci.reporting.run.page import write_report
+from rci.reporting.run.rows import result_row
 from rci.tasks.base import View
 
 INFO = {
@@ -269,7 +272,7 @@ def test_names_are_escaped(full: ReportInput, tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["blind", "of-a-user"])
 def test_tasks_that_cannot_be_drawn_have_no_paths(full: ReportInput, task: str) -> None:
     report = replace(full, task=task)
-    assert figures.path_pictures(report) == []
+    assert task_pictures.path_pictures(report) == []
     assert "Where the policies go" not in page.page(report, defaultdict(list))
 
 
@@ -288,7 +291,7 @@ def test_a_redistributor_may_say_little_about_itself(
     full: ReportInput, info: dict[str, object], expected: int
 ) -> None:
     report = replace(full, costs={"rci": replace(full.costs["rci"], info=info)})
-    assert len(figures.redistributor_pictures(report)) == expected
+    assert len(pictures.redistributor_pictures(report)) == expected
     source = page.page(report, defaultdict(list))
     assert "return-equivalent" in source
     assert "held-out accuracy" not in source

@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 from paper_rows import row, sweep, under_best_learner, whole_study
 
 from rci.evaluation.reference import ReferencePoint, Ruler
-from rci.reporting import paper_map_figures
-from rci.reporting.figures import render
-from rci.reporting.palette import LOOKS, OTHERS, STYLE, study_looks
-from rci.reporting.paper_contents import Setting, matched_ratio, setting_names
-from rci.reporting.paper_figures import drawing_of, paper_looks
+from rci.reporting.figures.palette import LOOKS, OTHERS, STYLE, study_looks
+from rci.reporting.figures.picture import render
+from rci.reporting.paper import map_figures as paper_map_figures
+from rci.reporting.paper.contents import Setting, matched_ratio, setting_names
+from rci.reporting.paper.figures import drawing_of, paper_looks
 from rci.run.paper.experiments import METHODS
 from rci.run.paper.summary import paper_summary
 

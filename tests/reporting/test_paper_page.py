@@ -9,11 +9,11 @@ import pytest
 from paper_rows import row, sweep, under_best_learner
 
 from rci.data.errors import RciError
-from rci.reporting import paper_page
-from rci.reporting.figures import render
-from rci.reporting.palette import sheet
-from rci.reporting.paper_page import page, write_paper
-from rci.reporting.paper_tables import PaperTable, claim_table, experiment_tables, paper_tables
+from rci.reporting.figures.palette import sheet
+from rci.reporting.figures.picture import render
+from rci.reporting.paper import page as paper_page
+from rci.reporting.paper.page import page, write_paper
+from rci.reporting.paper.tables import PaperTable, claim_table, experiment_tables, paper_tables
 from rci.run.paper.summary import paper_summary
 
 
@@ -59,7 +59,7 @@ def test_the_page_shows_the_command_that_made_it(summary, tmp_path):
     assert "<code>rci paper --preset full</code>" in page_of(summary)
     small = "rci paper --preset smoke --out 'a & b'"
     text = write_paper(paper_summary([]), [], tmp_path, command=small).read_text()
-    assert "<code>rci paper --preset smoke --out &#x27;a &amp; b&#x27;</code>" in text
+    assert "<code>rci paper --preset smoke --out &#39;a &amp; b&#39;</code>" in text
     assert "--preset full" not in text
 
 

@@ -16,7 +16,7 @@ from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
 from rci.redistribution import redistribute
-from rci.reporting.summary import result_row
+from rci.reporting.run.rows import result_row
 from rci.run.config import Collect, Compare, RunConfig
 from rci.run.pipeline import entries
 from rci.run.summary import (

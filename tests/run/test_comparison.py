@@ -293,7 +293,7 @@ def test_intervals_over_seeds_by_hand(point_labels):
 
 
 def test_every_figure_of_the_table_has_a_meaning():
-    from rci.reporting.comparison import FIGURES
+    from rci.reporting.comparison.results import FIGURES
 
     assert set(FIGURES) <= {*MEANINGS, *describe_columns()}
 

@@ -12,7 +12,7 @@ from rci.collection import collect
 from rci.data.errors import RciError
 from rci.evaluation.detection import choose_level
 from rci.redistribution import score
-from rci.reporting.detection_figures import detection_picture
+from rci.reporting.figures.lines import detection_picture
 from rci.run.inspection import describe
 from rci.run.monitor import fit_monitor, held_out_risk, judge_monitor
 

@@ -10,7 +10,7 @@ from paper_rows import failure, row, sweep, under_best_learner, whole_study
 from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.evaluation.stats import clopper_pearson, t_half_width
-from rci.reporting.paper_contents import Estimate
+from rci.reporting.paper.contents import Estimate
 from rci.run.paper.answers import NOT_RUN
 from rci.run.paper.claims import FAILS, HOLDS, OPEN, interval_of, lies_below, verdict
 from rci.run.paper.frontiers import compared_returns, method_frontier

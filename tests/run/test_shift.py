@@ -63,8 +63,8 @@ def test_the_table_has_intervals_where_there_are_seeds():
 
 
 def test_the_figure_has_a_panel_for_each_known_error():
-    from rci.reporting.shift_figures import shift as draw
-    from rci.reporting.shift_figures import shift_picture
+    from rci.reporting.figures.lines import shift as draw
+    from rci.reporting.figures.lines import shift_picture
 
     known = {**ROW, "scored": "random", "step_groups": ROW["episode_groups"]}
     assert len(draw([ROW, known]).axes) == 2

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
-from rci.reporting.palette import LOOKS
-from rci.reporting.sweep import series, series_looks
+from rci.reporting.figures.palette import LOOKS
+from rci.reporting.sweep.groups import series, series_looks
 from rci.run.cli import app
 from rci.run.engine import Engine, News
 from rci.run.pipeline import alone_in

@@ -120,7 +120,7 @@ def test_bad_input(tmp_path):
 
 
 def test_the_figure_of_budgets():
-    from rci.reporting.budget_figures import budget_picture
+    from rci.reporting.figures.lines import budget_picture
 
     rows = [row("audited", 0.08, 0.1), row("audited", 0.25, 0.2), row("batch", 0.5, 0.1, task="highway")]
     picture = budget_picture(rows)

@@ -21,7 +21,7 @@ from rci.run.jobs import Job, oracle_of
 from rci.run.pipeline import alone_in, prepare_folder, read_timings, run_timed, write_json
 
 if TYPE_CHECKING:
-    from rci.reporting.comparison import VariantResult
+    from rci.reporting.comparison.results import VariantResult
 
 EXACT = "oracle"  # the redistributor that needs the exact risk
 PLAIN = re.compile(r"[A-Za-z0-9._=-]{1,100}")  # what a folder may be called without further thought
@@ -196,7 +196,7 @@ def comparison_row(
 def over_seeds(variant: Variant, rows: Sequence[Row]) -> VariantResult:
     """The rows of one variant together, with Student's interval over seeds."""
     from rci.evaluation.stats import t_half_width
-    from rci.reporting.comparison import FIGURES, VariantResult
+    from rci.reporting.comparison.results import FIGURES, VariantResult
 
     own = [row for row in rows if row["variant"] == variant.text]
     values = {name: tuple(row[name] for row in own if row[name] is not None) for name in FIGURES}
@@ -234,7 +234,8 @@ def _write(
 ) -> tuple[Path, list[Row], list[VariantResult]]:
     """Write comparison.json and, from it, the table and the page."""
     from rci.evaluation.localisation import describe_columns, last_moments
-    from rci.reporting.comparison import ComparisonInput, write_comparison
+    from rci.reporting.comparison.page import write_comparison
+    from rci.reporting.comparison.results import ComparisonInput
     from rci.tasks import TASKS
 
     task = TASKS.get(episodes.task)

@@ -106,7 +106,7 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
 def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
-    from rci.reporting.detection_figures import detection_picture
+    from rci.reporting.figures.lines import detection_picture
     from rci.run.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
     from rci.tasks import TASKS
 

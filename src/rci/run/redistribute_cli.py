@@ -163,7 +163,7 @@ def _compare(
     if as_json:
         print_json(rows)
         return
-    from rci.reporting.comparison import text_table
+    from rci.reporting.comparison.results import text_table
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     print_text(text_table(results, width))

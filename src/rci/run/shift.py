@@ -163,7 +163,7 @@ def study(
     typer.echo(shift_table(rows))
     typer.echo(out)
     if figure is not None:
-        from rci.reporting.shift_figures import shift_picture
+        from rci.reporting.figures.lines import shift_picture
 
         write_file(figure, shift_picture(rows).png)
         typer.echo(figure)

@@ -22,7 +22,7 @@ from rci.run.pipeline import Entry, cost_name, entries, entry_seed, read_timings
 
 if TYPE_CHECKING:
     from rci.evaluation.reference import Ruler
-    from rci.reporting.contents import (
+    from rci.reporting.run.contents import (
         ChannelResult,
         Contrast,
         CriticMap,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 def write_summary(config: RunConfig, out: Path, command: str) -> Path:
     """Write results.json and report/index.html of a run whose jobs are all done."""
-    from rci.reporting.contents import ReportInput
-    from rci.reporting.page import write_report
+    from rci.reporting.run.contents import ReportInput
+    from rci.reporting.run.page import write_report
     from rci.run.reference.known import known_points
     from rci.tasks import get
 
@@ -81,7 +81,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
 def ladders(config: RunConfig, out: Path, scores: dict[Entry, Scores]) -> tuple[LadderOf, ...]:
     """What was expected of the first training of each method; nothing of learners that have no thresholds."""
     from rci.data.thresholds import Ladder
-    from rci.reporting.contents import LadderOf
+    from rci.reporting.run.contents import LadderOf
 
     found = []
     for method in config.compare.methods:
@@ -129,7 +129,7 @@ def method_result(
     """One method at one budget, over its seeds, with the statistics that the report shows."""
     from rci.data.budgets import limits
     from rci.evaluation.stats import clopper_pearson
-    from rci.reporting.contents import MethodResult
+    from rci.reporting.run.contents import MethodResult
     from rci.run.reference.known import shares
 
     first = members[0]
@@ -167,7 +167,7 @@ def channel_results(
     """What became of each kind of danger; nothing where the policies know but one."""
     from rci.data.budgets import limits
     from rci.evaluation.stats import clopper_pearson
-    from rci.reporting.contents import ChannelResult
+    from rci.reporting.run.contents import ChannelResult
 
     names = policies[0].get("channels", ())
     if not all(name in score.info.get("channel_violation_rate", {}) for name in names for score in scores):
@@ -200,7 +200,7 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
     """
     if task.probe is None:
         return ()
-    from rci.reporting.summary import main_method
+    from rci.reporting.run.rows import main_method
 
     probe = task.probe()
     maps: list[CriticMap] = []
@@ -217,7 +217,7 @@ def critic_maps(config: RunConfig, out: Path, task: Task) -> tuple[CriticMap, ..
 def policy_critic_maps(policy: Policy, probe: Probe, method: str, budget: str) -> list[CriticMap]:
     """What the cost critic of a policy expects over a probe: the sum over channels, then each of them if there are."""
     from rci.learning import predict_values
-    from rci.reporting.contents import CriticMap
+    from rci.reporting.run.contents import CriticMap
 
     channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, probe.obs)
     if not channels:
@@ -248,7 +248,7 @@ def policy_field_map(policy: Policy, probe: Probe, method: str, budget: str) -> 
     The action at a point is the one that the values are of: both have one seed.
     """
     from rci.learning import predict_values, restore_policy
-    from rci.reporting.contents import FieldMap
+    from rci.reporting.run.contents import FieldMap
 
     if probe.arrow is None:
         raise RciError("the actions of this task are no arrows on its map, so it has no vector field.")
@@ -275,7 +275,7 @@ def _price(multiplier: float | dict[str, float] | None, expected_cost: Array) ->
 
 def field_entries(config: RunConfig) -> list[Entry]:
     """Reward-only, and the method that the report is about at its loosest, a middle and its tightest budget."""
-    from rci.reporting.summary import main_method
+    from rci.reporting.run.rows import main_method
 
     limited = [method for method in config.compare.methods if method != "reward-only"]
     chosen = first_policies(config, "reward-only")
@@ -287,7 +287,7 @@ def field_entries(config: RunConfig) -> list[Entry]:
 
 def first_policies(config: RunConfig, method: str) -> list[Entry]:
     """The policies of a method's first seed, from its tightest budget to its loosest; none if it is not compared."""
-    from rci.reporting.summary import tightness
+    from rci.reporting.numbers import tightness
 
     own = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
     return sorted(own, key=lambda entry: tightness(entry.budget))
@@ -305,7 +305,7 @@ def read_demonstrators(config: RunConfig, out: Path) -> dict[str, Any] | None:
 def contrast(base: Sequence[Scores], mine: Sequence[Scores], method: str) -> Contrast | None:
     """A method against reward-only; nothing if that was not run."""
     from rci.evaluation.stats import bootstrap_ratio, welch_t_test
-    from rci.reporting.contents import Contrast
+    from rci.reporting.run.contents import Contrast
 
     if not base or method == "reward-only":
         return None

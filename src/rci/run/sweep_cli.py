@@ -46,7 +46,7 @@ def sweep(
     if as_json:
         print_json(result.rows)
     elif result.page is not None:
-        from rci.reporting.sweep import sweep_table
+        from rci.reporting.sweep.groups import sweep_table
 
         print_text(sweep_table(result.groups))
         typer.echo(result.page)

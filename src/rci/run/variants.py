@@ -235,7 +235,7 @@ def study(
         complete(policies, file, out, Engine(workers=workers), report, tell)
     typer.echo(TABLES[name](file.of(policies)))
     if figure is not None:
-        from rci.reporting.budget_figures import budget_picture
+        from rci.reporting.figures.lines import budget_picture
 
         drawn = [row for file in sorted(rows.parent.glob("budgets-*.json")) for row in read_rows(file)]
         write_file(figure, budget_picture(drawn).png)

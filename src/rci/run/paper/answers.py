@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rci.reporting.paper_contents import (
+from rci.reporting.numbers import number, percent
+from rci.reporting.paper.contents import (
     MATCHED_SHARE,
     Frontier,
     Outcome,
@@ -13,7 +14,6 @@ from rci.reporting.paper_contents import (
     matched_at,
     setting_names,
 )
-from rci.reporting.summary import number, percent
 from rci.run.paper.claims import METHOD, lies_below
 from rci.run.paper.experiments import REWARD_ONLY
 

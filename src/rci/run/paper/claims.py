@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from rci.reporting.paper_contents import (
+from rci.reporting.numbers import number, percent
+from rci.reporting.paper.contents import (
     MATCHED_SHARE,
     Claim,
     Estimate,
@@ -18,7 +19,6 @@ from rci.reporting.paper_contents import (
     WelchTest,
     matched_at,
 )
-from rci.reporting.summary import number, percent
 from rci.run.paper.experiments import OURS, REWARD_ONLY
 
 METHOD = "rudder"  # the paper's

@@ -14,10 +14,10 @@ import typer
 
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.reporting.paper_contents import Experiment, PaperSummary
-from rci.reporting.paper_figures import OVERVIEW, paper_pictures
-from rci.reporting.paper_page import ASKED, COMMAND, duration, headline
-from rci.reporting.paper_tables import PaperTable, claim_table, paper_tables
+from rci.reporting.paper.contents import Experiment, PaperSummary
+from rci.reporting.paper.figures import OVERVIEW, paper_pictures
+from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
+from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
 from rci.run.command_line import run_command
 from rci.run.paper.possible import standing_table
 from rci.run.paper.summary import paper_summary

@@ -16,7 +16,7 @@ from rci.evaluation.frontier import (
     points,
     violation_at_return,
 )
-from rci.reporting.paper_contents import Frontier, Matched, Policy, Reached, Setting
+from rci.reporting.paper.contents import Frontier, Matched, Policy, Reached, Setting
 from rci.run.paper.outcomes import by_seed, estimate
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rci.evaluation.reference import Ruler
 from rci.evaluation.stats import bootstrap_ratio_of_counts, clopper_pearson, t_half_width, welch_t_test
-from rci.reporting.paper_contents import Estimate, Outcome, Ratio, Setting, WelchTest
+from rci.reporting.paper.contents import Estimate, Outcome, Ratio, Setting, WelchTest
 from rci.run.paper.policy_rows import REWARD_ONLY, PolicyRow
 from rci.run.reference.known import shares
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rci.reporting.paper_page import write_paper
+from rci.reporting.paper.page import write_paper
 from rci.run.paper.cells import Cell, Places, cells
 from rci.run.paper.experiments import Experiment, Scale
 from rci.run.paper.samples import Places as SamplePlaces

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.reporting.paper_contents import Setting
+from rci.reporting.paper.contents import Setting
 from rci.run.rows import Row
 
 REWARD_ONLY = "reward-only"

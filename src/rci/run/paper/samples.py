@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.reporting.comparison import VariantResult
-from rci.reporting.figures import Picture
-from rci.reporting.paper_criteria import unsafe_criteria
-from rci.reporting.paper_localisation import localisation
-from rci.reporting.paper_maps import heatmaps, vector_fields
-from rci.reporting.paper_samples import redistribution_samples
-from rci.reporting.paper_trajectories import budget_trajectories
-from rci.reporting.summary import tightness
+from rci.reporting.comparison.results import VariantResult
+from rci.reporting.figures.picture import Picture
+from rci.reporting.numbers import tightness
+from rci.reporting.paper.criteria import unsafe_criteria
+from rci.reporting.paper.localisation import localisation
+from rci.reporting.paper.maps import heatmaps, vector_fields
+from rci.reporting.paper.samples import redistribution_samples
+from rci.reporting.paper.trajectories import budget_trajectories
 from rci.run.comparison import results_of
 from rci.run.summary import policy_critic_maps, policy_field_map
 

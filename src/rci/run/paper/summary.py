@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rci.evaluation.reference import Ruler
-from rci.reporting.palette import study_looks
-from rci.reporting.paper_contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
+from rci.reporting.figures.palette import study_looks
+from rci.reporting.paper.contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.run.paper.answers import answer_of
 from rci.run.paper.claims import check_claims
 from rci.run.paper.frontiers import compared_returns, method_frontier, recording

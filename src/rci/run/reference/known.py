@@ -9,7 +9,7 @@ import numpy as np
 
 from rci.data.record import fitting
 from rci.evaluation.reference import Ruler, possible_at, reference_points, ruler, share_of_way
-from rci.reporting.contents import KnownDanger
+from rci.reporting.run.contents import KnownDanger
 from rci.run.reference.study import rows_file
 from rci.run.rows import Row, read_rows
 

@@ -17,7 +17,7 @@ from rci.evaluation.reference import (
     reference_points,
 )
 from rci.reporting.markdown import table
-from rci.reporting.summary import number, percent
+from rci.reporting.numbers import number, percent
 from rci.run.reference.drivers import RECORDING
 
 # The highway: PPO as it records shall violate often and late; and who knows the danger shall hardly do so, earn

@@ -19,7 +19,7 @@ from rci.run.sweep.grid import plain, value_text
 from rci.run.sweep.plan import SweepPlan, Tested
 
 if TYPE_CHECKING:
-    from rci.reporting.sweep import SweepGroup
+    from rci.reporting.sweep.groups import SweepGroup
 
 SEED = "seed"  # the axis that groups are taken over
 PAUSE = 1.0  # seconds between two writings of the rows: large sweeps have thousands
@@ -108,7 +108,7 @@ def groups_of(rows: Sequence[Row]) -> list[SweepGroup]:
 
     Groups of the very same policies are one: reward-only is the same for every redistributor, for instance.
     """
-    from rci.reporting.sweep import ANY
+    from rci.reporting.sweep.groups import ANY
 
     groups = defaultdict[str, list[Row]](list)
     for row in rows:
@@ -141,7 +141,7 @@ def over_seeds(rows: Sequence[Row], values: dict[str, str]) -> SweepGroup:
     seeds that agree by chance would have none at all. Of one seed: that of its episodes.
     """
     from rci.evaluation.stats import clopper_pearson, t_half_width
-    from rci.reporting.sweep import SweepGroup
+    from rci.reporting.sweep.groups import SweepGroup
 
     first, rates = rows[0], [row["violation_rate"] for row in rows]
     rate, gain = sum(rates) / len(rows), sum(row["mean_return"] for row in rows) / len(rows)

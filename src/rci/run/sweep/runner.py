@@ -16,7 +16,7 @@ from rci.run.sweep.plan import SweepPlan, plan_points
 from rci.run.sweep.rows import SweepRows, groups_of
 
 if TYPE_CHECKING:
-    from rci.reporting.sweep import SweepGroup
+    from rci.reporting.sweep.groups import SweepGroup
 
 Source = str | Path | Mapping[str, Any]  # a TOML file, or what it would hold
 TOLD_POINTS = 5  # of those that miss a row
@@ -54,7 +54,8 @@ def run_sweep(grid: Source, out: Path, engine: Engine, report: Report, command: 
 
 
 def _run_alone(plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str) -> SweepResult:
-    from rci.reporting.sweep import SweepFacts, write_sweep
+    from rci.reporting.sweep.groups import SweepFacts
+    from rci.reporting.sweep.page import write_sweep
 
     rows, begun, failed = SweepRows(plan, out), False, None
 

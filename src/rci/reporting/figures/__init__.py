@@ -1,0 +1,1 @@
+"""Drawings that several reports share, in one style."""

@@ -1,0 +1,1 @@
+"""The report of the experiments of the paper."""
