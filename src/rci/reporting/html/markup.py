@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def write_page(folder: Path, page: str, files: Mapping[str, bytes], pictures: It
     return folder / "index.html"
 
 
+@cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("rci.reporting.html"),
