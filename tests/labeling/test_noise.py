@@ -5,7 +5,7 @@ from conftest import ragged
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.labeling import corrupt
-from rci.labeling.noise import SHIFTS, Reaction, flip_labels, react_late, shift_stops
+from rci.labeling.noise import LATE, SHIFTS, Reaction, come_late, flip_labels, react_late, shift_stops
 
 LENGTHS = np.full(5000, 50)
 STOPS = np.where(np.arange(5000) % 2, 25, -1)
@@ -49,6 +49,23 @@ def test_human_stops_late_and_sometimes_not_at_all():
     delay = late[stopped][~missed] - 25
     assert delay.min() >= 1
     assert np.median(delay) == 3
+
+
+def test_late_stops_come_ten_steps_later_and_at_the_last_step_at_most():
+    rng = np.random.default_rng(0)
+    stops, lengths = np.array([0, 25, 39, 40, 49, -1, 3]), np.array([50, 50, 50, 50, 50, 50, 8])
+    assert LATE == 10
+    assert come_late(rng, stops, lengths).tolist() == [10, 35, 49, 49, 49, -1, 7]
+    assert rng.random() == np.random.default_rng(0).random()  # nothing is left to chance
+
+
+def test_late_labels_of_episodes():
+    episodes = ragged([40] * 4)
+    labels = Labels.for_episodes(episodes, [20, 35, -1, 0])
+    late = corrupt(episodes, labels, "late", seed=0)
+    assert late.stop_index.tolist() == [30, 39, -1, 10]
+    assert late.cost.tolist() == labels.cost.tolist()
+    assert late.hash == corrupt(episodes, labels, "late", seed=1).hash
 
 
 def test_corrupt_keeps_the_parent_and_the_seed_decides():

@@ -126,6 +126,16 @@ def test_the_target_of_a_hazard_is_the_label_at_a_stop_and_what_lies_ahead_elsew
     assert np.asarray(found) == pytest.approx(np.array([[1.0, 0.0], [0.5, 0.6]]))
 
 
+def test_a_cost_that_is_a_chance_leaves_the_rest_to_what_lies_ahead():
+    """0.2 + 0.8 * 0.5 before a stop; at a stop the cost alone; a certain cost leaves nothing."""
+    cost, ahead = (
+        jnp.array([[0.2, 0.0], [0.7, 0.1], [1.0, 0.5]]),
+        jnp.array([[0.5, 0.3], [0.9, 0.9], [0.4, 1.0]]),
+    )
+    found = hazard_target(cost, jnp.array([0.0, 1.0, 0.0]), ahead)
+    assert np.asarray(found) == pytest.approx(np.array([[0.6, 0.3], [0.7, 0.1], [1.0, 1.0]]))
+
+
 def test_cross_entropy_by_hand():
     """Two critics, chances 1/2 and 3/4, target 1 and 0: -log(1/2) - log(3/4) and -log(1/2) - log(1/4), halved."""
     logits = jnp.log(jnp.array([1.0, 3.0]))

@@ -26,7 +26,7 @@ CASES = [
     ("bcq-lagrangian", {"channels": 2, "critics": 3, "test_candidates": 7}),
     ("bcq-lagrangian", {"pricing": "hinge"}),
     ("feasible", {}),
-    ("feasible", {"channels": 2, "costs": "linear", "critics": 1, "test_candidates": 7}),
+    ("feasible", {"channels": 2, "head": "linear", "critics": 1, "test_candidates": 7}),
     ("feasible", {"rows": 5, "channels": 2}),
     ("bear-lagrangian", {"channels": 2}),
     ("cdt", {"context": 4, "hidden": 16, "channels": 2}),
