@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rci.evaluation.reference import Ruler, possible_at, share_of_way
 from rci.reporting.markdown import table
-from rci.reporting.summary import number, percent
+from rci.reporting.numbers import number, percent
 from rci.run.rows import Row
 
 SHOWN = ("inf", "0.2", "0.1", "0.05")  # budgets
