@@ -18,7 +18,7 @@ run: $(READY)
 test: $(READY) browser
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(USUAL)
 
-# For the loop of somebody at work: what neither trains nor opens a browser.
+# For the loop of somebody at work: without training, compiling, whole pages, servers and browsers.
 test-quick: $(READY)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) $(QUICK)
 

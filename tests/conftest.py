@@ -48,14 +48,20 @@ LONGEST = [
 ]
 
 
-# What trains, compiles or starts clusters for more than a moment: files that `make test-quick` leaves out.
+# What trains, compiles, draws whole pages or starts servers: files that `make test-quick` leaves out.
 COMPILES = [
     "collection/*",
     "contract/*",
     "evaluation/test_metrics.py",
     "learning/*",
     "parity/*",
+    "labeling/test_server.py",
     "redistribution/*",
+    "reporting/test_films.py",
+    "reporting/test_page.py",
+    "reporting/test_paper_figures.py",
+    "reporting/test_paper_samples.py",
+    "reporting/test_run_summary.py",
     "run/test_agreement.py",
     "run/test_answers.py",
     "run/test_bench.py",
