@@ -41,7 +41,7 @@ LOADERS = {
 }  # of numpy; these can pickle
 NAMED_IN_CODE = {  # modules that are imported by a name; the names stand in our own code, never in a file
     "src/rci/__init__.py",
-    "src/rci/data/formats/imported.py",
+    "src/rci/formats/importing/imported.py",
     "src/rci/tasks/fetch_reach/workbench.py",
 }
 

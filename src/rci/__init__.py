@@ -24,15 +24,15 @@ _NAMES = {
         "rci.data": "data",
         "rci.data.errors": "RciError",
         "rci.data.types": "Episode Episodes Labels Oracle Policy Scores StepCosts",
-        "rci.data.formats": "read_d4rl read_dsrl read_logs read_minari read_omnisafe import_d4rl import_dsrl "
+        "rci.formats": "read_d4rl read_dsrl read_logs read_minari read_omnisafe import_d4rl import_dsrl "
         "import_logs import_minari import_omnisafe import_dataset convert_dataset "
         "write_dsrl write_minari write_parquet",
         "rci.evaluation": "evaluation evaluate",
         "rci.labeling": "labeling label",
         "rci.learning": "learning learn",
-        "rci.learning.fqe": "judge",
-        "rci.learning.onnx": "export_onnx",
-        "rci.learning.selection": "select",
+        "rci.learning.judging.fqe": "judge",
+        "rci.deploy.onnx": "export_onnx",
+        "rci.learning.judging.selection": "select",
         "rci.nets": "nets",
         "rci.redistribution": "redistribution redistribute",
         "rci.reporting": "reporting",

@@ -13,7 +13,7 @@ from random_models import random_policy
 import rci
 from rci.data import store
 from rci.data.errors import RciError, printable
-from rci.data.formats.mapping import read_mapping
+from rci.formats.tables.mapping import read_mapping
 from rci.data.models import Policy, SavedModel
 from rci.data.record import content_digest
 from rci.data.toml import parse_toml

@@ -4,7 +4,7 @@ import time
 import numpy as np
 import pytest
 
-from rci.labeling.agreement import (
+from rci.labeling.people.agreement import (
     agreement,
     agreement_table,
     cohen_interval,
@@ -14,8 +14,8 @@ from rci.labeling.agreement import (
     gold_accuracy,
     self_agreement,
 )
-from rci.labeling.answers import SAFE, STOP, UNSURE, Answer
-from rci.labeling.bootstrap import percentile_interval
+from rci.labeling.people.answers import SAFE, STOP, UNSURE, Answer
+from rci.labeling.people.bootstrap import percentile_interval
 
 
 def said(name: str, *stops: int | None, showing: int = 0) -> list[Answer]:

@@ -16,8 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 from serving import Server, server
 
 import rci
-from rci.labeling.answers import Answer
-from rci.labeling.session import read_session
+from rci.labeling.people.answers import Answer
+from rci.labeling.people.session import read_session
 from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, START
 from rci.tasks.highway.scene import observe
 

@@ -4,9 +4,9 @@ from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.data.types import Episodes
-from rci.labeling.answers import SAFE, STOP, UNSURE, Answer, fold
-from rci.labeling.consensus import UNRESOLVED, consensus, lower_median, resolve
-from rci.labeling.delay import Delay, without_delays
+from rci.labeling.people.answers import SAFE, STOP, UNSURE, Answer, fold
+from rci.labeling.people.consensus import UNRESOLVED, consensus, lower_median, resolve
+from rci.labeling.people.delay import Delay, without_delays
 
 
 def votes(*episodes: str) -> list[Answer]:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.labeling.answers import SAFE, STOP, UNSURE, Answer
-from rci.labeling.delay import (
+from rci.labeling.people.answers import SAFE, STOP, UNSURE, Answer
+from rci.labeling.people.delay import (
     Delay,
     estimate_delays,
     gold_quotients,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.labeling import label
-from rci.labeling.answers import SAFE, STOP, UNSURE, Answer
-from rci.labeling.exchange import answers_from_labels, read_answers, write_answers, write_stops
+from rci.labeling.people.answers import SAFE, STOP, UNSURE, Answer
+from rci.labeling.people.files import answers_from_labels, read_answers, write_answers, write_stops
 from rci.labeling.rules import read_stops
 
 LENGTHS = np.array([5, 3, 8, 1])

@@ -26,7 +26,7 @@ from rci.data.errors import RciError
 from rci.labeling.server import listen
 from rci.labeling.server.image_files import picture_of
 from rci.labeling.server.listen import MOST_CONNECTIONS
-from rci.labeling.session import read_session
+from rci.labeling.people.session import read_session
 from rci.run.serve import Request, serve
 
 EPISODES = ragged([5, 3, 8, 4])
@@ -502,7 +502,7 @@ def test_the_command_line_tells_a_mistake_without_a_traceback(tmp_path):
 
 IN_PYTHON = """
 import sys, rci
-from rci.labeling.queue import Order
+from rci.labeling.people.queue import Order
 from rci.labeling.server import serve
 episodes = rci.load(sys.argv[1])
 serve(episodes, sys.argv[2], annotators=["ann"], order=Order("random", seed=1), gold={2: 4}, port=0)

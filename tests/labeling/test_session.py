@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
-from rci.labeling.answers import Answer, Standing, Undo, check_name, fold
-from rci.labeling.session import open_session, read_session
+from rci.labeling.people.answers import Answer, Standing, Undo, check_name, fold
+from rci.labeling.people.session import open_session, read_session
 
 EPISODES = ragged([5, 3, 8])
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import ragged
 
-from rci.learning import bc
+from rci.learning.methods import bc
 from rci.nets.dense import Mlp
 
 

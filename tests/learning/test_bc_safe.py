@@ -8,7 +8,9 @@ from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.data.types import Labels, StepCosts, Transitions
-from rci.learning import bc, bc_safe, learn
+from rci.learning import learn
+from rci.learning.methods import bc
+from rci.learning.methods import bc_safe
 from rci.learning.dataset import measure_scaling, to_device
 from rci.redistribution import redistribute
 

@@ -9,7 +9,8 @@ from conftest import ragged
 import rci
 from rci.data.errors import RciError
 from rci.data.types import Labels, StepCosts, Transitions
-from rci.learning import cdt, learn
+from rci.learning import learn
+from rci.learning.methods import cdt
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import measure_scaling, to_device
 from rci.nets.dense import Normaliser

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rci.learning import coptidice
-from rci.learning.coptidice import (
+from rci.learning.methods import coptidice
+from rci.learning.methods.coptidice import (
     Batch,
     Config,
     Hyper,

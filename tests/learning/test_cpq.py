@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rci.learning import cpq
-from rci.learning.cpq import (
+from rci.learning.methods import cpq
+from rci.learning.methods.cpq import (
     Batch,
     Config,
     Hyper,

@@ -12,9 +12,10 @@ from probes import one_step
 
 import rci
 from rci.data.errors import RciError
-from rci.learning import feasible, fit_behaviour
+from rci.learning import fit_behaviour
+from rci.learning.methods import feasible
 from rci.learning.behaviour import Config as BehaviourConfig
-from rci.learning.feasible import Batch, Config, Hyper, choice_score, settle
+from rci.learning.methods.feasible import Batch, Config, Hyper, choice_score, settle
 from rci.redistribution import redistribute
 
 SMALL = {"hidden": 8, "batch_size": 4, "test_candidates": 5, "critics": 2}

@@ -11,7 +11,7 @@ import rci
 from rci.data.errors import RciError
 from rci.data.types import Policy, SavedModel
 from rci.learning import LEARNERS
-from rci.learning.onnx import GRAPHS
+from rci.deploy.onnx import GRAPHS
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

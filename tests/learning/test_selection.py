@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.learning.selection import check_rule, choose_best, choose_safest, excess
+from rci.learning.judging.selection import check_rule, choose_best, choose_safest, excess
 
 
 def column(*costs):

@@ -2,7 +2,7 @@ from conftest import ragged
 
 from rci.data.types import Labels
 from rci.redistribution import REDISTRIBUTORS, redistribute
-from rci.redistribution.baselines import make_sparse, make_uniform
+from rci.redistribution.methods.baselines import make_sparse, make_uniform
 
 
 def test_sparse_and_uniform_costs_by_hand():

@@ -12,7 +12,7 @@ import rci
 from rci.data.errors import RciError
 from rci.redistribution import REDISTRIBUTORS, uncertainty
 from rci.redistribution.base import Redistributor, made
-from rci.redistribution.doubt import entropy, stop_chance
+from rci.redistribution.stop_chance import entropy, stop_chance
 from rci.run.serve import Request, uncertainties
 
 

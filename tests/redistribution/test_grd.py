@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from rci.data.batch import Sequences
 from rci.data.errors import RciError
-from rci.redistribution import grd
-from rci.redistribution.grd import (
+from rci.redistribution.methods import grd
+from rci.redistribution.methods.grd import (
     Dynamics,
     bounded,
     draw_switches,

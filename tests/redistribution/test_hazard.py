@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.redistribution import hazard, redistribute
-from rci.redistribution.hazard import class_weight, focal_loss, head_targets, step_cost
+from rci.redistribution import redistribute
+from rci.redistribution.methods import hazard
+from rci.redistribution.methods.hazard import class_weight, focal_loss, head_targets, step_cost
 
 MASK = jnp.array([[1.0, 1.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
 COST = jnp.array([1.0, 0.0, 0.5])

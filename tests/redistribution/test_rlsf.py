@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.redistribution import redistribute, rlsf
-from rci.redistribution.rlsf import balanced_weights, classifier_loss, segment_targets, step_cost
+from rci.redistribution import redistribute
+from rci.redistribution.methods import rlsf
+from rci.redistribution.methods.rlsf import balanced_weights, classifier_loss, segment_targets, step_cost
 
 MASK = jnp.array([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
 COST = jnp.array([1.0, 0.0, 0.5])

@@ -6,8 +6,9 @@ from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
-from rci.redistribution import redistribute, rrd, score
-from rci.redistribution.rrd import at_steps, draw_steps, subset_loss, variance_of_mean
+from rci.redistribution import (redistribute, score)
+from rci.redistribution.methods import rrd
+from rci.redistribution.methods.rrd import at_steps, draw_steps, subset_loss, variance_of_mean
 
 STEP = jnp.array([[0.1, 0.3], [0.0, 0.2]])  # means 0.2 and 0.1
 COST, LENGTH = jnp.array([1.0, 0.0]), jnp.array([4.0, 10.0])

@@ -9,7 +9,8 @@ from rci.data.batch import Sequences, sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.nets.sequence import Lstm, ReducedLstm
-from rci.redistribution import redistribute, rudder, score
+from rci.redistribution import (redistribute, score)
+from rci.redistribution.methods import rudder
 from rci.redistribution.base import Training
 from rci.redistribution.distil import Distillation, distil
 from rci.redistribution.episode_losses import auxiliary_loss, final_loss, prefix_loss

@@ -16,7 +16,8 @@ from rci.nets.attention import (
     local_attention,
     window_bias,
 )
-from rci.redistribution import redistribute, score, transformer
+from rci.redistribution import (redistribute, score)
+from rci.redistribution.methods import transformer
 
 
 def test_slopes_by_hand():

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import rci
 from rci.data.errors import RciError
 from rci.data.store import read_manifest
-from rci.labeling.answers import Answer
-from rci.labeling.session import OpenSession, open_session, read_session
+from rci.labeling.people.answers import Answer
+from rci.labeling.people.session import OpenSession, open_session, read_session
 from rci.run.cli import app
 from rci.run.label_sessions import Wish, import_answers, tell_agreement, write_export
 

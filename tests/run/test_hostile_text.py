@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import rci
 from rci.data.types import Episodes
-from rci.labeling.answers import check_name
+from rci.labeling.people.answers import check_name
 from rci.reporting.paper.tables import PaperTable, spreadsheet_text
 from rci.run.cli import app
 from rci.run.progress import _print_lines

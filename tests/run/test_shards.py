@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import rci
 from rci.data.errors import RciError
-from rci.data.formats.mapping import ColumnNames
+from rci.formats.tables.mapping import ColumnNames
 from rci.run import shard_chunks
 from rci.run.cli import app
 from rci.run.engine import Engine

@@ -14,7 +14,7 @@ from rci import runtime
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.redistribution import score
-from rci.redistribution.traces import violation_chance
+from rci.redistribution.methods.traces import violation_chance
 
 CASES = [
     ("rudder", {}),

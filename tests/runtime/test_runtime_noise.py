@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.runtime.noise import bits, inverse_error_function, normal, threefry
+from rci.deploy.noise import bits, inverse_error_function, normal, threefry
 
 SEEDS = [0, 1, 12345, 2**31 - 1, -7]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rci.tasks.crew import Crew, members_for, work_shares
+from rci.tasks.threads import Crew, members_for, work_shares
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ASK = "from rci.tasks.highway.compiled import code_folder; print(code_folder())"
+ASK = "from rci.tasks.highway.physics.compiled import code_folder; print(code_folder())"
 
 
 def ask(**environment: str) -> subprocess.CompletedProcess[str]:

@@ -8,8 +8,13 @@ import numba
 import numpy as np
 import pytest
 
-from rci.tasks.highway import collision, observation, reset, settings, traffic, worlds
-from rci.tasks.highway.layout import (
+from rci.tasks.highway import settings
+from rci.tasks.highway.physics import collision
+from rci.tasks.highway.physics import observation
+from rci.tasks.highway.physics import reset
+from rci.tasks.highway.physics import traffic
+from rci.tasks.highway.physics import worlds
+from rci.tasks.highway.physics.layout import (
     ACCELERATION,
     CAR_FIELDS,
     COS,
@@ -32,7 +37,7 @@ from rci.tasks.highway.layout import (
     X,
     Y,
 )
-from rci.tasks.highway.pcg64 import pack
+from rci.tasks.highway.physics.pcg64 import pack
 
 compiled = numba.njit(error_model="numpy", _nrt=False)
 DT = 0.1

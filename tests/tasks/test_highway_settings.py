@@ -15,7 +15,7 @@ from highway_env.vehicle.controller import MDPVehicle
 from rci.data.errors import RciError
 from rci.tasks import make_vec
 from rci.tasks.highway import settings
-from rci.tasks.highway.layout import MAX_SPEED
+from rci.tasks.highway.physics.layout import MAX_SPEED
 from rci.tasks.highway.settings import complete
 
 KINEMATICS = {"type": "Kinematics"}
@@ -459,7 +459,7 @@ def test_one_of_two_actions() -> None:
     ],
 )
 def test_meta_actions_have_highway_envs_numbers(change: dict, labels: dict[int, str]) -> None:
-    from rci.tasks.highway import worlds
+    from rci.tasks.highway.physics import worlds
 
     command = settings.commands(complete(meta(**change)), np.arange(len(labels)))
     assert command.tolist() == [[getattr(worlds, labels[k]), 0] for k in range(len(labels))]

@@ -6,9 +6,9 @@ import numba
 import numpy as np
 import pytest
 
-from rci.tasks.highway import pcg64
-from rci.tasks.highway.observation import shuffle_rows
-from rci.tasks.highway.pcg64 import new_stream, pack
+from rci.tasks.highway.physics import pcg64
+from rci.tasks.highway.physics.observation import shuffle_rows
+from rci.tasks.highway.physics.pcg64 import new_stream, pack
 
 DRAWS = 20_000
 compiled = numba.njit(error_model="numpy", _nrt=False)

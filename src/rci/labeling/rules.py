@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from rci.data.errors import RciError
 from rci.data.record import expect
 from rci.data.types import Episode, Episodes, Labels, first_true
-from rci.labeling.rows import MISSING, grade, is_empty, read_rows, whole_number
+from rci.labeling.people.tables import MISSING, grade, is_empty, read_rows, whole_number
 from rci.tasks import get
 from rci.tasks.base import check_observations
 

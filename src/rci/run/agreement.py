@@ -102,7 +102,7 @@ def learner_settings(config: RunConfig, setting: str) -> dict[str, Any]:
 def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: dict[str, Any]) -> Row:
     """What the logs and the policy's own critics say of one policy."""
     from rci import load
-    from rci.learning.fqe import judge_prepared
+    from rci.learning.judging.fqe import judge_prepared
 
     policy = load(work / "policies" / one.name)
     row: Row = {**one._asdict(), "budget": str(one.budget), "policy_hash": policy.hash, "judging": judging}
@@ -162,7 +162,7 @@ def choices(rows: Sequence[Row], budget: float, sets: Sequence[Array]) -> list[R
     chosen, how often its violation rate is over the budget, and how much worse it is than what the simulator takes by
     the selection episodes. `random` is the average over all candidates of a set.
     """
-    from rci.learning.selection import choose_best
+    from rci.learning.judging.selection import choose_best
 
     cost, earned = _column(rows, "evaluation_cost"), _column(rows, "evaluation_return")
 
@@ -249,7 +249,7 @@ def study(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
 ) -> None:
     """Train policies, judge them from logs, and see what a simulator makes of the choice."""
-    from rci.learning.fqe import parse_options
+    from rci.learning.judging.fqe import parse_options
     from rci.tasks import get
 
     if get(task).channels:
@@ -308,7 +308,7 @@ def study_of(
 
 def prepare_judges(work: Path, judging: dict[str, Any]) -> dict[str, Any]:
     """The logs with the step costs of each judge."""
-    from rci.learning.fqe import prepare
+    from rci.learning.judging.fqe import prepare
 
     episodes, labels = (store.read(work / kind, kind) for kind in ("episodes", "labels"))
     prepared = {}

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.imported import optional
+from rci.formats.importing.imported import optional
 from rci.data.record import Array
 from rci.run.bench import Row
 

@@ -99,7 +99,7 @@ def _onnx(policy: Policy, path: Path, seed: int) -> Callable[[Array], Array]:
     """The exported policy as a function of observations, each the first of an episode."""
     import onnxruntime
 
-    from rci.learning.onnx import export_onnx
+    from rci.deploy.onnx import export_onnx
 
     session = onnxruntime.InferenceSession(
         str(export_onnx(policy, path, seed)), providers=["CPUExecutionProvider"]

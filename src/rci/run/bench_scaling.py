@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.imported import optional
+from rci.formats.importing.imported import optional
 from rci.run.cores import available_cores
 from rci.run.engine import LOCAL, Engine, Named, Progress, Task, run_tasks
 from rci.run.jobs import Job

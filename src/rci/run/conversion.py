@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
-from rci.data.formats import SOURCES, WRITERS, convert_dataset, guess_format
-from rci.data.formats.stream import unheard
+from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
+from rci.formats.importing.stream import unheard
 from rci.data.record import fitting
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 
@@ -94,7 +94,7 @@ def export_data(
 def export_policy(policy: Path, out: Path, seed: int) -> Told:
     """Write a policy as an ONNX file."""
     from rci.learning import restore_policy
-    from rci.learning.onnx import export_onnx
+    from rci.deploy.onnx import export_onnx
 
     record = read(policy, "policy")
     with fitting(str(policy)):

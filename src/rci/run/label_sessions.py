@@ -11,12 +11,12 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.data.store import Provenance, check_place, read, read_manifest, write
 from rci.data.types import Episodes, Labels
-from rci.labeling.agreement import agreement, agreement_table, gold_accuracy
-from rci.labeling.answers import STOP, Answer
-from rci.labeling.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
-from rci.labeling.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
-from rci.labeling.exchange import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
-from rci.labeling.session import Session, open_session, read_session
+from rci.labeling.people.agreement import agreement, agreement_table, gold_accuracy
+from rci.labeling.people.answers import STOP, Answer
+from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
+from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
+from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
+from rci.labeling.people.session import Session, open_session, read_session
 from rci.tasks import TASKS
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people

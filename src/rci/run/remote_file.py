@@ -16,7 +16,7 @@ from typing import Any
 
 from rci.data.errors import RciError
 from rci.data.files import saying, write_file
-from rci.data.formats.export import replacing
+from rci.formats.writers.export import replacing
 from rci.run.object_store import open_address
 
 

@@ -25,8 +25,8 @@ def select_policies(
     """What became of every policy, and which one was chosen, as JSON values. The policies are judged one by one."""
     from rci import load
     from rci.data import store
-    from rci.learning.fqe import parse_options
-    from rci.learning.selection import check_rule, select
+    from rci.learning.judging.fqe import parse_options
+    from rci.learning.judging.selection import check_rule, select
 
     parse_options(options)
     check_rule(rule, budget, share)

@@ -14,9 +14,9 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
 from rci.data.types import Episodes, StepCosts
-from rci.labeling.answers import UNSURE
-from rci.labeling.exchange import read_answers
-from rci.labeling.queue import Order
+from rci.labeling.people.answers import UNSURE
+from rci.labeling.people.files import read_answers
+from rci.labeling.people.queue import Order
 from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit
 from rci.labeling.server import serve as serve_exhibit

@@ -14,11 +14,11 @@ import numpy as np
 
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.data.formats.imported import Source, checked
-from rci.data.formats.log_rows import LogReader
-from rci.data.formats.mapping import ColumnNames
-from rci.data.formats.rows import Rows, pieces_of_rows
-from rci.data.formats.tables import blocks_of, check_columns
+from rci.formats.importing.imported import Source, checked
+from rci.formats.tables.log_rows import LogReader
+from rci.formats.tables.mapping import ColumnNames
+from rci.formats.tables.episode_rows import Rows, pieces_of_rows
+from rci.formats.tables.readers import blocks_of, check_columns
 from rci.data.labels import Labels
 from rci.data.record import Array
 

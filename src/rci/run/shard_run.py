@@ -13,7 +13,7 @@ import numpy as np
 from rci.data import store
 from rci.data.cache import cache_folder
 from rci.data.errors import RciError, printable
-from rci.data.formats.mapping import ColumnNames
+from rci.formats.tables.mapping import ColumnNames
 from rci.data.record import Array
 from rci.data.store import Provenance
 from rci.run.engine import LOCAL, Engine, Report, Work, run_tasks

@@ -10,9 +10,9 @@ from typing import Any
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats.imported import optional
-from rci.data.formats.mapping import ColumnNames
-from rci.data.formats.parquet_tables import parquet_batches, parquet_rows, parquet_schema
+from rci.formats.importing.imported import optional
+from rci.formats.tables.mapping import ColumnNames
+from rci.formats.tables.parquet import parquet_batches, parquet_rows, parquet_schema
 from rci.data.types import StepCosts
 from rci.run.engine import Progress
 from rci.run.remote_file import File, file_state, reading, write_small, writing

@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.data.formats.block import Block, texts
-from rci.data.formats.imported import optional
-from rci.data.formats.log_rows import LogReader
-from rci.data.formats.mapping import SINGLE, ColumnNames, read_mapping, resolve
-from rci.data.formats.parquet_tables import (
+from rci.formats.tables.block import Block, texts
+from rci.formats.importing.imported import optional
+from rci.formats.tables.log_rows import LogReader
+from rci.formats.tables.mapping import SINGLE, ColumnNames, read_mapping, resolve
+from rci.formats.tables.parquet import (
     parquet_batches,
     parquet_columns,
     parquet_metadata,
     parquet_rows,
     parquet_schema,
 )
-from rci.data.formats.tables import blocks_of, check_columns
+from rci.formats.tables.readers import blocks_of, check_columns
 from rci.data.record import Array
 from rci.data.store import versions
 from rci.run.jobs import code_digest

@@ -6,7 +6,7 @@
 Importing this package loads neither JAX nor anything else that is heavy.
 """
 
-from rci.runtime.monitor import Monitor, load_monitor, monitor_record, risk_of
-from rci.runtime.policies import METHODS, act_with, load
+from rci.deploy.monitor import Monitor, load_monitor, monitor_record, risk_of
+from rci.deploy.policies import METHODS, act_with, load
 
 __all__ = ["METHODS", "Monitor", "act_with", "load", "load_monitor", "monitor_record", "risk_of"]

@@ -8,7 +8,11 @@ from foreign_files import assert_same, cut, judged, sample
 
 import rci
 from rci.data.errors import RciError
-from rci.data.formats import block, parquet, parquet_tables, tables, text_tables
+from rci.formats.tables import block
+from rci.formats.writers import parquet
+from rci.formats.tables import parquet as parquet_tables
+from rci.formats.tables import readers as tables
+from rci.formats.tables import text as text_tables
 
 MAPPING = {"obs": ["x", "y"], "action": "u", "reward": "r"}
 LOG = """run,t,x,y,u,r,stopped

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import rci
 from rci.data.errors import RciError
-from rci.data.formats.npz import open_npz
+from rci.formats.sources.npz import open_npz
 
 ARRAYS = {
     "obs": np.arange(60, dtype=np.float32).reshape(20, 3),

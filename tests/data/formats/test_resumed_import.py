@@ -17,8 +17,12 @@ from foreign_files import flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats import flat, parquet_tables, stream, text_tables, unfinished
-from rci.data.formats.growing import GrowingArray
+from rci.formats.sources import flat
+from rci.formats.tables import parquet as parquet_tables
+from rci.formats.importing import stream
+from rci.formats.tables import text as text_tables
+from rci.formats.importing import unfinished
+from rci.formats.importing.growing import GrowingArray
 from rci.data.types import Episodes
 
 
@@ -296,7 +300,8 @@ def test_a_source_that_changes_while_it_is_read(tmp_path, small_pieces):
 
 
 COMMAND = """
-from rci.data.formats import flat, unfinished
+from rci.formats.sources import flat
+from rci.formats.importing import unfinished
 flat.chunk_rows = lambda shape, itemsize: 500
 unfinished.COMMIT_BYTES = 1
 from rci.run.cli import main

@@ -12,7 +12,9 @@ from foreign_files import assert_same, flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.formats import flat, growing, guess_format
+from rci.formats import guess_format
+from rci.formats.sources import flat
+from rci.formats.importing import growing
 
 
 @pytest.fixture

@@ -24,11 +24,11 @@ from starlette.routing import Route
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.labeling.answers import STOP, VERDICTS
-from rci.labeling.desk import ConflictError, Desk, Given
-from rci.labeling.journal import NotSavedError
-from rci.labeling.progress import progress
-from rci.labeling.queue import Item
+from rci.labeling.people.answers import STOP, VERDICTS
+from rci.labeling.people.assignment import ConflictError, Desk, Given
+from rci.labeling.people.journal import NotSavedError
+from rci.labeling.people.progress import progress
+from rci.labeling.people.queue import Item
 from rci.labeling.server.film_bytes import film_bytes
 from rci.labeling.server.films import film_of, picture_at
 from rci.labeling.server.guard import Guard, refuse

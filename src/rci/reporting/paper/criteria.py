@@ -18,7 +18,7 @@ from rci.reporting.figures.picture import Picture, render
 from rci.reporting.paper.maps import draw_bench
 from rci.tasks.fetch_reach.hazard import GOAL_REACH, HAZARD, START
 from rci.tasks.fetch_reach.scene import DANGER_FILL, GOAL_COLOR, slice_axes
-from rci.tasks.highway.layout import LANE_WIDTH, REAR_VIEW, SAFE_DISTANCE, TASK_SCALE
+from rci.tasks.highway.physics.layout import LANE_WIDTH, REAR_VIEW, SAFE_DISTANCE, TASK_SCALE
 from rci.tasks.highway.scene import CAR_COLOR, EGO_COLOR, ROAD, ROAD_COLOR, car_corners, draw_road
 
 # Inches

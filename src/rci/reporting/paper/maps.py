@@ -20,7 +20,7 @@ from rci.reporting.run.contents import CriticMap, FieldMap
 from rci.tasks.fetch_reach.hazard import ACHIEVED, GRIPPER, HAZARD, START
 from rci.tasks.fetch_reach.scene import draw_scene
 from rci.tasks.fetch_reach.scene import probe as fetch_probe
-from rci.tasks.highway.layout import CAR_LENGTH, LANE_WIDTH, SAFE_DISTANCE
+from rci.tasks.highway.physics.layout import CAR_LENGTH, LANE_WIDTH, SAFE_DISTANCE
 from rci.tasks.highway.scene import EGO_COLOR, EGO_SPEED, PROBE_SPEED, car_corners
 from rci.tasks.highway.scene import probe as highway_probe
 from rci.tasks.highway.task import nearest_distance

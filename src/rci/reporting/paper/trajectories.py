@@ -23,7 +23,7 @@ from rci.reporting.figures.films import Film, frame_moments, frame_ratio, time_a
 from rci.reporting.figures.palette import DANGER, DANGER_INK, FAINT, INK, QUIET, ROUND
 from rci.reporting.figures.picture import Picture, render
 from rci.reporting.numbers import number
-from rci.tasks.highway.layout import MAX_SPEED, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
+from rci.tasks.highway.physics.layout import MAX_SPEED, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
 from rci.tasks.highway.scene import EGO_COLOR, draw_road, draw_scene
 from rci.tasks.highway.task import CONFIG, nearest_distance, too_close
 

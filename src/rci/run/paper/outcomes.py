@@ -49,7 +49,7 @@ def select_from_logs(rows: Sequence[PolicyRow]) -> PolicyRow | None:
     The lowest predicted cost among the policies that keep the predicted return: those at least half of the way from
     the worst to the best of them (a share of the way, not of the return, since returns may be negative).
     """
-    from rci.learning.selection import choose_safest
+    from rci.learning.judging.selection import choose_safest
 
     judged = [(row.predicted_return, row.predicted_cost) for row in rows]
     if not judged or any(gain is None or cost is None for gain, cost in judged):

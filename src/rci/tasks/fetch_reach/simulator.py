@@ -15,7 +15,7 @@ from gymnasium.utils.seeding import np_random
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.crew import Crew
+from rci.tasks.threads import Crew
 from rci.tasks.fetch_reach.hazard import (
     ACHIEVED,
     ACTION_UNIT,

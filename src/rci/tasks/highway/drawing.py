@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rci.data.record import Array
-from rci.tasks.highway.layout import CAR_LENGTH, CAR_WIDTH, COS, LANE_WIDTH, SIN, X, Y
+from rci.tasks.highway.physics.layout import CAR_LENGTH, CAR_WIDTH, COS, LANE_WIDTH, SIN, X, Y
 
 GRASS, ASPHALT, LINE = (224, 231, 216), (108, 110, 116), (238, 238, 238)
 EGO, CAR, WRECK, GLASS = (0, 158, 115), (86, 180, 233), (213, 94, 0), (30, 34, 40)

@@ -11,8 +11,8 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.tasks.film import Film, check_film_rows
-from rci.tasks.highway.layout import CAR_LENGTH, CAR_WIDTH, LANE_WIDTH, PERCEPTION, SPEED_SCALE
-from rci.tasks.highway.layout import TASK_LANES as LANES
+from rci.tasks.highway.physics.layout import CAR_LENGTH, CAR_WIDTH, LANE_WIDTH, PERCEPTION, SPEED_SCALE
+from rci.tasks.highway.physics.layout import TASK_LANES as LANES
 
 AHEAD, BEHIND = 100.0, 30.0  # m shown
 FEATURES = 7  # presence, x, y, vx, vy, cos_h, sin_h

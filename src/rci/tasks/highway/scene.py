@@ -12,7 +12,7 @@ import numpy as np
 
 from rci.data.record import Array
 from rci.tasks.base import Probe
-from rci.tasks.highway.layout import (
+from rci.tasks.highway.physics.layout import (
     CAR_LENGTH,
     CAR_WIDTH,
     LANE_WIDTH,
@@ -22,7 +22,7 @@ from rci.tasks.highway.layout import (
     SPEED_SCALE,
     TASK_SCALE,
 )
-from rci.tasks.highway.layout import TASK_LANES as LANES
+from rci.tasks.highway.physics.layout import TASK_LANES as LANES
 
 SEEN_CARS = 4  # rows of an observation after the ego's own
 ROAD = (-LANE_WIDTH / 2, (LANES - 0.5) * LANE_WIDTH)  # m, from the left edge to the right one

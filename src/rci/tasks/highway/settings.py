@@ -14,9 +14,9 @@ import gymnasium
 import numpy as np
 
 from rci.data.errors import RciError, unknown_name
-from rci.tasks.highway.layout import LANE_WIDTH, MAX_SPEED
-from rci.tasks.highway.observation import FEATURES
-from rci.tasks.highway.worlds import FASTER, IDLE, LANE_LEFT, LANE_RIGHT, SLOWER, Rules
+from rci.tasks.highway.physics.layout import LANE_WIDTH, MAX_SPEED
+from rci.tasks.highway.physics.observation import FEATURES
+from rci.tasks.highway.physics.worlds import FASTER, IDLE, LANE_LEFT, LANE_RIGHT, SLOWER, Rules
 
 Config = dict[str, Any]
 

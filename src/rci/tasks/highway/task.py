@@ -21,8 +21,8 @@ from rci.data.record import Array
 from rci.tasks.base import Task, uniform_actions
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway.film import road_film
-from rci.tasks.highway.layout import DISC_SCALE, LANE_WIDTH, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
-from rci.tasks.highway.layout import TASK_LANES as LANES
+from rci.tasks.highway.physics.layout import DISC_SCALE, LANE_WIDTH, SAFE_DISTANCE, SPEED_SCALE, TASK_SCALE
+from rci.tasks.highway.physics.layout import TASK_LANES as LANES
 from rci.tasks.highway.scene import draw_scene, probe
 
 OUT_OF_SIGHT = 1.0  # normalised: as far as cars are told apart

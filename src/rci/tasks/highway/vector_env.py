@@ -13,9 +13,9 @@ from rci.data.record import Array
 from rci.tasks.batched import BatchedEnv
 from rci.tasks.highway import settings
 from rci.tasks.highway.drawing import draw_frame
-from rci.tasks.highway.layout import CRASHED
-from rci.tasks.highway.simulator import HighwaySimulator
-from rci.tasks.highway.state import State, checked_state, read_state, write_state
+from rci.tasks.highway.physics.layout import CRASHED
+from rci.tasks.highway.physics.simulator import HighwaySimulator
+from rci.tasks.highway.physics.state import State, checked_state, read_state, write_state
 
 DEFAULTS = {"highway-v0": settings.DEFAULTS, "highway-fast-v0": settings.FAST_DEFAULTS}
 
