@@ -77,15 +77,22 @@ KNOWN_KNOTS = {
     frozenset({"rci.reporting.sweep", "rci.reporting.sweep_figures"}),
     frozenset(
         {
-            "rci.run.engine",
-            "rci.run.jobs",
-            "rci.run.local_engine",
-            "rci.run.ray_cluster",
-            "rci.run.ray_engine",
-            "rci.run.work_log",
+            "rci.engines.engine",
+            "rci.pipeline.jobs",
+            "rci.engines.local",
+            "rci.engines.ray_cluster",
+            "rci.engines.ray_engine",
+            "rci.engines.work_log",
         }
     ),
-    frozenset({"rci.run.pipeline", "rci.run.reference.known", "rci.run.reference.study", "rci.run.summary"}),
+    frozenset(
+        {
+            "rci.pipeline.run",
+            "rci.pipeline.known_danger",
+            "rci.studies.reference.study",
+            "rci.pipeline.summary",
+        }
+    ),
 }
 
 
@@ -203,7 +210,7 @@ def loaded_by(*names: str) -> list[str]:
 
 @pytest.mark.parametrize("heavy", ["jax", "numpy", "scipy", "matplotlib", "gymnasium"])
 def test_importing_rci_loads_nothing_heavy(heavy):
-    assert heavy not in loaded_by("rci", "rci.run.cli")
+    assert heavy not in loaded_by("rci", "rci.cli.main")
 
 
 @pytest.mark.parametrize(

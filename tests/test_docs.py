@@ -28,6 +28,10 @@ import typer
 from conftest import ragged
 
 import rci
+from rci.benchmarks.faults import VICTIMS, WHAT
+from rci.benchmarks.faults import failures as fault_failures
+from rci.benchmarks.simulators import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
+from rci.cli.main import app
 from rci.collection.demonstrators import train_demonstrators
 from rci.collection.informed import train_informed
 from rci.collection.ppo import Config
@@ -38,20 +42,16 @@ from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
+from rci.pipeline.comparison import results_of
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
 from rci.redistribution.base import Training
 from rci.reporting.comparison.results import markdown
-from rci.run.bench import ARM, INSTALLED, STRICTLY, bench_table, parity_failures
-from rci.run.bench_faults import VICTIMS, WHAT
-from rci.run.bench_faults import failures as fault_failures
-from rci.run.cli import app
-from rci.run.comparison import results_of
-from rci.run.paper.document import results_document
-from rci.run.reference.table import criteria, criteria_lines, reference_table
-from rci.run.shift import shift_table
-from rci.run.variants import budget_table, ladder_table
 from rci.runtime import METHODS
+from rci.studies.ladder import budget_table, ladder_table
+from rci.studies.paper.document import results_document
+from rci.studies.reference.table import criteria, criteria_lines, reference_table
+from rci.studies.shift import shift_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 

@@ -13,11 +13,11 @@ import pytest
 from tiny_run import FLAGS, RCI, TINY, finish, start
 
 from rci.data.errors import RciError
-from rci.run.config import load_config
-from rci.run.engine import ATTEMPTS, LOCAL, Engine
-from rci.run.jobs import Job, run_job
-from rci.run.pipeline import alone_in, plan
-from rci.run.run_jobs import run_jobs
+from rci.engines.engine import ATTEMPTS, LOCAL, Engine
+from rci.pipeline.config import load_config
+from rci.pipeline.jobs import Job, run_job
+from rci.pipeline.run import alone_in, plan
+from rci.pipeline.run_jobs import run_jobs
 
 
 def artefacts(out):
@@ -152,7 +152,7 @@ def test_other_code_is_another_result(tmp_path, monkeypatch):
     )
     run_job(job, lambda share: None)
     assert job.is_current()
-    monkeypatch.setattr("rci.run.jobs.code_digest", lambda: "changed")
+    monkeypatch.setattr("rci.pipeline.jobs.code_digest", lambda: "changed")
     assert not job.is_current()
 
 

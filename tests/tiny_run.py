@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A shell that starts the tests in the background makes them, and all they start, deaf to Ctrl-C; so listen again.
 HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-RCI = [sys.executable, "-c", f"{HEAR_CTRL_C}\nfrom rci.run.cli import main; main()"]
+RCI = [sys.executable, "-c", f"{HEAR_CTRL_C}\nfrom rci.cli.main import main; main()"]
 TINY = [
     "collect.episodes=80", "behaviour.updates=20", "behaviour.hidden=8", "redistribute.epochs=2", "learn.updates=20",
     "learn.method=bcq-lagrangian", "learn.hidden=8", "learn.batch_size=16",

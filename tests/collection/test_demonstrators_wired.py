@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import rci as package
+from rci.cli import main as cli
 from rci.data.errors import RciError
-from rci.run import cli, cores
-from rci.run.config import load_config
-from rci.run.jobs import Job, run_job
-from rci.run.pipeline import check_config, plan
+from rci.engines import cores
+from rci.pipeline.config import load_config
+from rci.pipeline.jobs import Job, run_job
+from rci.pipeline.run import check_config, plan
 
-RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 TINY = [
     "total_steps=512", "num_envs=4", "rollout_length=64", "minibatches=2", "epochs=1", "hidden=[8]", "checkpoints=2",
 ]  # fmt: skip

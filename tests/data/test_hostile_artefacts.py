@@ -13,12 +13,12 @@ from random_models import random_policy
 import rci
 from rci.data import store
 from rci.data.errors import RciError, printable
-from rci.formats.tables.mapping import read_mapping
 from rci.data.models import Policy, SavedModel
 from rci.data.record import content_digest
 from rci.data.toml import parse_toml
-from rci.run.config import load_config
-from rci.run.rows import read_rows
+from rci.formats.tables.mapping import read_mapping
+from rci.pipeline.config import load_config
+from rci.pipeline.rows import read_rows
 
 
 @pytest.fixture

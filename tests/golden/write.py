@@ -24,12 +24,12 @@ import typer
 from tiny_run import TINY, finish
 
 import rci
-from rci.run.cli import app
-from rci.run.config import load_config
-from rci.run.paper.cells import cells, key_of
-from rci.run.paper.experiments import EXPERIMENTS
-from rci.run.paper.scales import SCALES
-from rci.run.pipeline import plan
+from rci.cli.main import app
+from rci.pipeline.config import load_config
+from rci.pipeline.run import plan
+from rci.studies.paper.cells import cells, key_of
+from rci.studies.paper.experiments import EXPERIMENTS
+from rci.studies.paper.scales import SCALES
 
 PUBLIC = (
     "rci",

@@ -17,7 +17,7 @@ import rci
 from rci.data.types import Episodes
 
 LINK = re.compile(r"^(.+?)  +\d+ of \d+ labeled  (http://\S+/s/\S+/)$", re.MULTILINE)
-COMMAND = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 
 
 @dataclass

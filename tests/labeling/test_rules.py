@@ -161,7 +161,7 @@ def test_a_task_with_channels_says_why():
 
 def test_a_file_of_graded_stops_becomes_labels(tmp_path):
     from rci.data import store
-    from rci.run.jobs import Job, run_job
+    from rci.pipeline.jobs import Job, run_job
 
     episodes = ragged([4, 5, 3])
     store.write(tmp_path / "episodes", episodes)

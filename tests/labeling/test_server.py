@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from serving import COMMAND, Client, Server, server
 
 import rci
+from rci.cli.serving import Request, serve
 from rci.data.errors import RciError
+from rci.labeling.people.session import read_session
 from rci.labeling.server import listen
 from rci.labeling.server.image_files import picture_of
 from rci.labeling.server.listen import MOST_CONNECTIONS
-from rci.labeling.people.session import read_session
-from rci.run.serve import Request, serve
 
 EPISODES = ragged([5, 3, 8, 4])
 

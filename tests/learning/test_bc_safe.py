@@ -9,9 +9,8 @@ from conftest import ragged
 from rci.data.errors import RciError
 from rci.data.types import Labels, StepCosts, Transitions
 from rci.learning import learn
-from rci.learning.methods import bc
-from rci.learning.methods import bc_safe
 from rci.learning.dataset import measure_scaling, to_device
+from rci.learning.methods import bc, bc_safe
 from rci.redistribution import redistribute
 
 

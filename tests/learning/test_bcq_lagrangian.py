@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
+from rci.learning.dataset import Batch, Dataset
 from rci.learning.methods import bcq_lagrangian as bcq
 from rci.learning.methods.bcq_lagrangian import Config, Hyper, judge, nudge
-from rci.learning.dataset import Batch, Dataset
 from rci.learning.vae import Vae
 from rci.nets.dense import Committee, Mlp, Normaliser, PairMlp
 

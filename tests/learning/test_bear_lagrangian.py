@@ -8,7 +8,14 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.learning.methods import bear_lagrangian as bear
-from rci.learning.methods.bear_lagrangian import Batch, Config, Hyper, judge, laplacian_kernel, squared_discrepancy
+from rci.learning.methods.bear_lagrangian import (
+    Batch,
+    Config,
+    Hyper,
+    judge,
+    laplacian_kernel,
+    squared_discrepancy,
+)
 
 SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 3, "initial_batch_size": 2}
 

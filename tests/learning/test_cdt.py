@@ -10,9 +10,9 @@ import rci
 from rci.data.errors import RciError
 from rci.data.types import Labels, StepCosts, Transitions
 from rci.learning import learn
-from rci.learning.methods import cdt
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import measure_scaling, to_device
+from rci.learning.methods import cdt
 from rci.nets.dense import Normaliser
 
 SMALL = cdt.Config(context=3, hidden=8, heads=2, layers=2, batch_size=16)

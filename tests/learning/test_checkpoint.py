@@ -15,10 +15,10 @@ import rci
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Labels
-from rci.learning import (fit_behaviour, learn)
-from rci.learning.methods import bcq_lagrangian
+from rci.learning import fit_behaviour, learn
 from rci.learning.behaviour import Config
 from rci.learning.checkpoint import Keeper
+from rci.learning.methods import bcq_lagrangian
 from rci.redistribution import redistribute
 
 SMALL = {

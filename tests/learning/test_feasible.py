@@ -13,8 +13,8 @@ from probes import one_step
 import rci
 from rci.data.errors import RciError
 from rci.learning import fit_behaviour
-from rci.learning.methods import feasible
 from rci.learning.behaviour import Config as BehaviourConfig
+from rci.learning.methods import feasible
 from rci.learning.methods.feasible import Batch, Config, Hyper, choice_score, settle
 from rci.redistribution import redistribute
 

@@ -12,8 +12,8 @@ from conftest import ragged, sparse_costs
 import rci
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels, Policy, SavedModel, StepCosts, Transitions
-from rci.learning.judging import fqe
 from rci.learning.dataset import measure_scaling, to_device
+from rci.learning.judging import fqe
 
 TINY = {"hidden": 32, "batch_size": 64, "updates": 1500, "target_rate": 0.05, "learning_rate": 3e-3}
 

@@ -10,8 +10,8 @@ from random_models import random_policy
 import rci
 from rci.data.errors import RciError
 from rci.data.types import Policy, SavedModel
-from rci.learning import LEARNERS
 from rci.deploy.onnx import GRAPHS
+from rci.learning import LEARNERS
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -10,8 +10,8 @@ import pytest
 from conftest import sparse_costs
 
 from rci.data.types import Episodes, Labels, Transitions
-from rci.learning.judging.calibration import upper_bound
 from rci.learning.dataset import measure_scaling, to_device
+from rci.learning.judging.calibration import upper_bound
 from rci.learning.judging.world import (
     Settings,
     draw_episodes,

@@ -9,11 +9,11 @@ import pytest
 from conftest import ragged, sparse_costs
 
 import rci
+from rci.cli.serving import Request, uncertainties
 from rci.data.errors import RciError
 from rci.redistribution import REDISTRIBUTORS, uncertainty
 from rci.redistribution.base import Redistributor, made
 from rci.redistribution.stop_chance import entropy, stop_chance
-from rci.run.serve import Request, uncertainties
 
 
 def test_entropy_by_hand():

@@ -6,7 +6,7 @@ from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels
-from rci.redistribution import (redistribute, score)
+from rci.redistribution import redistribute, score
 from rci.redistribution.methods import rrd
 from rci.redistribution.methods.rrd import at_steps, draw_steps, subset_loss, variance_of_mean
 

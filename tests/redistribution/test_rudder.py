@@ -9,12 +9,12 @@ from rci.data.batch import Sequences, sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.nets.sequence import Lstm, ReducedLstm
-from rci.redistribution import (redistribute, score)
-from rci.redistribution.methods import rudder
+from rci.redistribution import redistribute, score
 from rci.redistribution.base import Training
 from rci.redistribution.distil import Distillation, distil
 from rci.redistribution.episode_losses import auxiliary_loss, final_loss, prefix_loss
 from rci.redistribution.fit import cross_folds, fit_folds, split
+from rci.redistribution.methods import rudder
 from rci.redistribution.quality import assess, calibration, rudder_quality
 
 PREDICTION = jnp.array([[0.5, 1.0, 7.0], [0.0, 0.5, 0.25]])

@@ -8,7 +8,7 @@ from rci.data.batch import sequences
 from rci.data.errors import RciError
 from rci.data.types import Labels
 from rci.nets.sequence import Gru
-from rci.redistribution import (redistribute, score)
+from rci.redistribution import redistribute, score
 from rci.redistribution.methods import traces
 from rci.redistribution.methods.traces import (
     cross_entropy,

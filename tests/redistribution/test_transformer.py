@@ -16,7 +16,7 @@ from rci.nets.attention import (
     local_attention,
     window_bias,
 )
-from rci.redistribution import (redistribute, score)
+from rci.redistribution import redistribute, score
 from rci.redistribution.methods import transformer
 
 

@@ -15,11 +15,9 @@ from rci.data.types import Episodes, Labels, Scores
 from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
-from rci.redistribution import redistribute
-from rci.reporting.run.rows import result_row
-from rci.run.config import Collect, Compare, RunConfig
-from rci.run.pipeline import entries
-from rci.run.summary import (
+from rci.pipeline.config import Collect, Compare, RunConfig
+from rci.pipeline.run import entries
+from rci.pipeline.summary import (
     critic_maps,
     field_entries,
     field_maps,
@@ -27,6 +25,8 @@ from rci.run.summary import (
     read_demonstrators,
     result_rows,
 )
+from rci.redistribution import redistribute
+from rci.reporting.run.rows import result_row
 
 CONFIG = RunConfig("point", compare=Compare(("sparse", "reward-only"), (0.2, 0.05), seeds=2))
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rci.data.errors import RciError
-from rci.run.engine import Engine, run_tasks
-from rci.run.jobs import Job
-from rci.run.object_store import ObjectStore
-from rci.run.stored_job import StoredJob
+from rci.engines.engine import Engine, run_tasks
+from rci.engines.object_store import ObjectStore
+from rci.pipeline.jobs import Job
+from rci.pipeline.stored_job import StoredJob
 
 
 @dataclass(frozen=True)

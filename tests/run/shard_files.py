@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 from rci.data import store
 from rci.data.types import Episodes, Labels
-from rci.run.shard_work import ShardWork
-from rci.run.shards import made_by, resolve_columns, survey
+from rci.shards.listing import made_by, resolve_columns, survey
+from rci.shards.work import ShardWork
 
 
 def write_shard(

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Policy, SavedModel, Scores
+from rci.engines.engine import LOCAL
+from rci.pipeline.config import load_config
 from rci.redistribution import redistribute
-from rci.run import agreement
-from rci.run.config import load_config
-from rci.run.engine import LOCAL
-from rci.run.studies import RowsFile, complete
+from rci.studies import choice as agreement
+from rci.studies.study import RowsFile, complete
 
 
 def rows_of(columns):

@@ -11,12 +11,12 @@ from conftest import ragged
 from typer.testing import CliRunner
 
 import rci
+from rci.cli.label_sessions import Wish, import_answers, tell_agreement, write_export
+from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.store import read_manifest
 from rci.labeling.people.answers import Answer
 from rci.labeling.people.session import OpenSession, open_session, read_session
-from rci.run.cli import app
-from rci.run.label_sessions import Wish, import_answers, tell_agreement, write_export
 
 EPISODES = ragged([20] * 12)
 TRUE = [9, -1, 12, 6, -1, 15, 8, 10, -1, 7, 11, -1]

@@ -3,8 +3,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from rci.run import bench
-from rci.run.cli import app
+from rci.benchmarks import simulators as bench
+from rci.cli.main import app
 from rci.tasks.fetch_reach import parity as arm_parity
 from rci.tasks.highway import parity
 from rci.tasks.parity import Parity
@@ -106,8 +106,8 @@ def test_wrong_options_are_refused(flags):
 
 
 def test_redistributors_are_measured_against_a_bare_lstm(monkeypatch):
+    from rci.benchmarks import redistribution as measured
     from rci.redistribution import REDISTRIBUTORS
-    from rci.run import bench_redistribute as measured
 
     for name in set(REDISTRIBUTORS) - {"rrd", "sparse"}:
         monkeypatch.delitem(REDISTRIBUTORS, name)

@@ -3,7 +3,7 @@
 import pytest
 
 from rci.data.errors import RciError
-from rci.run.bench_budgets import (
+from rci.studies.budgets import (
     SPARSE,
     Cell,
     budget_table,

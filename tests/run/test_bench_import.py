@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from rci.benchmarks import importing as bench_import
 from rci.data.errors import RciError
-from rci.run import bench_import
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import pytest
 from typer.testing import CliRunner
 
+from rci.benchmarks import learning as measured
+from rci.benchmarks.simulators import bench_table
+from rci.cli.main import app
 from rci.learning import LEARNERS
-from rci.run import bench_learn as measured
-from rci.run.bench import bench_table
-from rci.run.cli import app
 
 
 def test_products_are_counted_by_hand():
@@ -61,7 +61,7 @@ def test_learners_are_measured_against_the_matrix_product(monkeypatch):
 
 def test_the_command_prints_json(monkeypatch):
     monkeypatch.setattr(measured, "bench_learn", lambda seconds, cores: iter([{"name": "x", "cores": cores}]))
-    monkeypatch.setattr("rci.run.cores.prepare_process", lambda: None)
+    monkeypatch.setattr("rci.engines.cores.prepare_process", lambda: None)
     result = CliRunner().invoke(app, ["bench", "learn", "--json"])
     assert json.loads(result.stdout) == [{"name": "x", "cores": len(os.sched_getaffinity(0))}]
     assert CliRunner().invoke(app, ["bench", "learn", "--seconds", "0"]).exit_code == 2

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from random_models import random_policy
 
-from rci.run.bench_runtime import bench_runtime
+from rci.benchmarks.deploy import bench_runtime
 
 pytest.importorskip("onnxruntime")
 

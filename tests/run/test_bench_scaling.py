@@ -2,10 +2,10 @@
 
 import pytest
 
+from rci.benchmarks import scaling as bench_scaling
 from rci.data.errors import RciError
-from rci.run import bench_scaling
-from rci.run.cores import available_cores
-from rci.run.shard_run import Fit
+from rci.engines.cores import available_cores
+from rci.shards.run import Fit
 
 
 @pytest.mark.skipif(len(available_cores()) < 2, reason="needs two cores")

@@ -13,7 +13,7 @@ pytest.importorskip("ray")
 from rci.data.store import read_manifest
 
 ROOT = Path(__file__).parent.parent.parent
-COMMAND = "from rci.run.cli import main; main()"
+COMMAND = "from rci.cli.main import main; main()"
 GRID = """
 task = "point"
 

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from rci.run import cli, cores
+from rci.cli import main as cli
+from rci.engines import cores
 
-RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 
 
 def rci(*arguments, cwd=None):

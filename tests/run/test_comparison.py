@@ -9,16 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rci.cli import main as cli
 from rci.collection import collect
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import Provenance
 from rci.data.types import Labels, StepCosts
+from rci.engines import cores
+from rci.engines.engine import Engine
 from rci.evaluation.localisation import describe_columns
 from rci.labeling import label
-from rci.redistribution import REDISTRIBUTORS, redistribute, transfer
-from rci.run import cli, cores
-from rci.run.comparison import (
+from rci.pipeline.comparison import (
     MEANINGS,
     Variant,
     comparison_row,
@@ -29,9 +30,9 @@ from rci.run.comparison import (
     run_comparison,
     split_outside,
 )
-from rci.run.engine import Engine
+from rci.redistribution import REDISTRIBUTORS, redistribute, transfer
 
-RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 TINY = "rudder:epochs=1:hidden=4"
 COMPARE = f"{TINY},uniform"
 
@@ -310,7 +311,7 @@ def test_labels_with_channels_and_no_oracle(tmp_path):
 
 
 ONE_PROCESS = """
-from rci.run.cores import prepare_process
+from rci.engines.cores import prepare_process
 prepare_process()
 from rci.data import store
 from rci.redistribution import redistribute, transfer

@@ -1,8 +1,8 @@
 import pytest
 
 from rci.data.errors import RciError
-from rci.run.config import load_config, merge, parse_flags, presets_of
-from rci.run.pipeline import check_config, entries, plan
+from rci.pipeline.config import load_config, merge, parse_flags, presets_of
+from rci.pipeline.run import check_config, entries, plan
 from rci.tasks import TASKS
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rci.data.errors import RciError
-from rci.run import engine as engine_module
-from rci.run.engine import ATTEMPTS, LOCAL, Engine, News, run_tasks
-from rci.run.local_engine import _interrupts_later
+from rci.engines import engine as engine_module
+from rci.engines.engine import ATTEMPTS, LOCAL, Engine, News, run_tasks
+from rci.engines.local import _interrupts_later
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import rci
+from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.store import Provenance, write
-from rci.run.cli import app
-from rci.run.conversion import export_data, export_policy, import_to, write_monitor
+from rci.pipeline.conversion import export_data, export_policy, import_to, write_monitor
 
 
 def run(*words: object):

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rci.data.errors import RciError
-from rci.data.store import read, read_manifest
-from rci.run import bench_faults
-from rci.run.bench_faults import (
+from rci.benchmarks import faults as bench_faults
+from rci.benchmarks.faults import (
     DRIVER,
     EVERYBODY,
     Outcome,
@@ -30,24 +28,26 @@ from rci.run.bench_faults import (
     state_of,
     undisturbed,
 )
-from rci.run.config import load_config
-from rci.run.jobs import Job
-from rci.run.local_engine import LocalPool
-from rci.run.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
-from rci.run.pipeline import alone_in
-from rci.run.stored_job import KEPT, StoredJob, _one_by_one, tidy_cache
-from rci.run.sweep.runner import plan_sweep
-from rci.run.temporary_folders import CLUSTER, clear_leftovers, own_folder, work_folder
+from rci.data.errors import RciError
+from rci.data.store import read, read_manifest
+from rci.engines.local import LocalPool
+from rci.engines.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
+from rci.engines.temporary_folders import CLUSTER, clear_leftovers, own_folder, work_folder
+from rci.pipeline.config import load_config
+from rci.pipeline.jobs import Job
+from rci.pipeline.run import alone_in
+from rci.pipeline.stored_job import KEPT, StoredJob, _one_by_one, tidy_cache
+from rci.studies.sweep.runner import plan_sweep
 
 # The first jobs of a pipeline, with the driver, the workers, the lock and the exit codes of `rci run`: quick enough to
 # be run again and again. `rci bench faults` does the same with the whole.
 PROGRAM = """
 from pathlib import Path
 import typer
-from rci.run.command_line import run_command
-from rci.run.engine import Engine
-from rci.run.jobs import Job
-from rci.run.pipeline import alone_in, prepare_folder, run_timed
+from rci.pipeline.command_line import run_command
+from rci.engines.engine import Engine
+from rci.pipeline.jobs import Job
+from rci.pipeline.run import alone_in, prepare_folder, run_timed
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
@@ -153,7 +153,7 @@ def test_a_polite_end_leaves_nothing_behind(tmp_path):
     temporary.mkdir()
     words = ["run", "point", "--set", "collect.episodes=100000", "--out", str(out)]
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rci.run.cli import main; main()", *words],
+        [sys.executable, "-c", "from rci.cli.main import main; main()", *words],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(temporary)},

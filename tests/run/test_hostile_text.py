@@ -10,11 +10,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import rci
+from rci.cli.main import app
 from rci.data.types import Episodes
+from rci.engines.progress import _print_lines
 from rci.labeling.people.answers import check_name
 from rci.reporting.paper.tables import PaperTable, spreadsheet_text
-from rci.run.cli import app
-from rci.run.progress import _print_lines
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt"
 TOLD = "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202etxt"

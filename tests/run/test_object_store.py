@@ -14,10 +14,10 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.store import Provenance
 from rci.data.types import Labels
-from rci.run.engine import Engine
-from rci.run.jobs import Job, oracle_of
-from rci.run.object_store import ObjectStore, address_of
-from rci.run.run_jobs import run_jobs
+from rci.engines.engine import Engine
+from rci.engines.object_store import ObjectStore, address_of
+from rci.pipeline.jobs import Job, oracle_of
+from rci.pipeline.run_jobs import run_jobs
 
 KEY = "0" * 64
 
@@ -171,7 +171,7 @@ def test_without_the_package_one_sentence_says_what_to_install(tmp_path):
     """In a process of its own: here fsspec is imported already."""
     script = (
         "import sys; sys.modules['fsspec'] = None\n"
-        "from rci.run.object_store import ObjectStore\n"
+        "from rci.engines.object_store import ObjectStore\n"
         f"ObjectStore({str(tmp_path)!r}).outputs('0' * 64)\n"
     )
     found = subprocess.run(

@@ -10,16 +10,16 @@ import pytest
 from paper_rows import sweep
 from typer.testing import CliRunner
 
+from rci.cli.main import app
 from rci.data.errors import RciError
-from rci.run.cli import app
-from rci.run.cores import available_cores
-from rci.run.engine import Engine
-from rci.run.paper.cells import Places, cells, key_of
-from rci.run.paper.command import plan_paper, run_paper, update_rates
-from rci.run.paper.experiments import EXPERIMENTS, OURS
-from rci.run.paper.page import sample_places, write_page
-from rci.run.paper.scales import SCALES
-from rci.run.paper.study import seconds_left
+from rci.engines.cores import available_cores
+from rci.engines.engine import Engine
+from rci.studies.paper.cells import Places, cells, key_of
+from rci.studies.paper.command import plan_paper, run_paper, update_rates
+from rci.studies.paper.experiments import EXPERIMENTS, OURS
+from rci.studies.paper.page import sample_places, write_page
+from rci.studies.paper.scales import SCALES
+from rci.studies.paper.study import seconds_left
 
 SMOKE = SCALES["smoke"]
 
@@ -50,8 +50,8 @@ def test_the_plan_answers_without_loading_what_trains_and_draws(tmp_path: Path, 
     code = f"""
 import sys
 from pathlib import Path
-from rci.run.cli import app
-from rci.run.paper.command import plan_paper
+from rci.cli.main import app
+from rci.studies.paper.command import plan_paper
 lines, table = plan_paper([], {preset!r}, Path({str(tmp_path)!r}), Path({str(tmp_path / "none.json")!r}))
 assert len(lines) == {len(EXPERIMENTS)}
 print(sorted({{"jax", "equinox", "optax", "matplotlib", "scipy.stats", "ray"}} & set(sys.modules)))
@@ -75,7 +75,7 @@ def test_the_plan_counts_hours_by_what_policies_have_taken() -> None:
 
 
 def test_the_plan_counts_rows_that_are_there(tmp_path: Path) -> None:
-    from rci.run.paper.cells import key_of
+    from rci.studies.paper.cells import key_of
 
     keys = [key_of(cell, SMOKE) for cell in cells(EXPERIMENTS["composition"], SMOKE)]
     rows = [{**row, "key": key} for row, key in zip(sweep("composition"), keys[:3])]
@@ -103,7 +103,7 @@ def test_mistakes_are_one_sentence(arguments: list[str], said: str, tmp_path: Pa
 
 def test_everything_that_is_there_already_is_only_written_down(tmp_path: Path) -> None:
     """All rows known: no training, just the page with its figures and tables."""
-    from rci.run.paper.cells import key_of
+    from rci.studies.paper.cells import key_of
 
     own = cells(EXPERIMENTS["composition"], SMOKE)
     made = {

@@ -7,8 +7,8 @@ from paper_rows import row, sweep
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
-from rci.run.paper.document import app, results_document
-from rci.run.paper.questions import QUESTIONS
+from rci.studies.paper.document import app, results_document
+from rci.studies.paper.questions import QUESTIONS
 
 
 def test_the_page_tells_command_seeds_duration_and_versions():

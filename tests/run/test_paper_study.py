@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from rci.data.errors import RciError
-from rci.run.engine import Engine
-from rci.run.paper.board import Board
-from rci.run.paper.cells import (
+from rci.engines.engine import Engine
+from rci.engines.progress import duration
+from rci.studies.paper.board import Board
+from rci.studies.paper.cells import (
     Cell,
     Places,
     cells,
@@ -28,7 +29,7 @@ from rci.run.paper.cells import (
     plan_drawn,
     redistribute_settings,
 )
-from rci.run.paper.experiments import (
+from rci.studies.paper.experiments import (
     DISCOUNT,
     EXPERIMENTS,
     FETCH,
@@ -43,10 +44,9 @@ from rci.run.paper.experiments import (
     Experiment,
     Method,
 )
-from rci.run.paper.rows import NUMBERS, judged_together, read_study
-from rci.run.paper.scales import SCALES, scale_called
-from rci.run.paper.study import _Clock, chosen, run_study
-from rci.run.progress import duration
+from rci.studies.paper.rows import NUMBERS, judged_together, read_study
+from rci.studies.paper.scales import SCALES, scale_called
+from rci.studies.paper.study import _Clock, chosen, run_study
 
 FULL = SCALES["full"]
 TINY = replace(
@@ -507,7 +507,7 @@ def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, m
     assert all(r["mean_return"] is not None for r in found if r["method"] == "sparse")
     assert told[-1] == (4, 4, 0.0)
     told.clear()
-    monkeypatch.setattr("rci.run.paper.study.run_timed", lambda jobs, *rest: planned.extend(jobs))
+    monkeypatch.setattr("rci.studies.paper.study.run_timed", lambda jobs, *rest: planned.extend(jobs))
     planned: list = []
     assert run() == found
     assert told == [(4, 4, 0.0)]

@@ -1,4 +1,4 @@
-from rci.run.progress import count, show_share
+from rci.engines.progress import count, show_share
 
 
 def test_where_there_is_no_terminal_nothing_is_shown(capsys):

@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("ray")
 
 from rci.data.errors import RciError
-from rci.run import ray_engine
-from rci.run.engine import LOCAL, Engine
-from rci.run.run_jobs import run_jobs
+from rci.engines import ray_engine
+from rci.engines.engine import LOCAL, Engine
+from rci.pipeline.run_jobs import run_jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from ray_driver import jobs

@@ -12,8 +12,8 @@ from shard_files import work_on, write_shard
 
 import rci
 from rci.data.errors import RciError
-from rci.run.engine import ATTEMPTS, Engine, run_tasks
-from rci.run.shard_run import ShardTask
+from rci.engines.engine import ATTEMPTS, Engine, run_tasks
+from rci.shards.run import ShardTask
 
 # Ray prints and warns; and what is defined here is sent to workers by value, as they cannot import a test.
 SCRIPT = """
@@ -24,8 +24,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from shard_files import work_on
 from rci.data.errors import RciError
-from rci.run.engine import Engine, run_tasks
-from rci.run.shard_run import ShardTask
+from rci.engines.engine import Engine, run_tasks
+from rci.shards.run import ShardTask
 
 def die(share):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -7,13 +7,13 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from rci.cli import main as cli
 from rci.data import store
 from rci.data.errors import RciError
-from rci.run import cli
-from rci.run.command_line import run_command
-from rci.run.reference.drivers import Driver, Setting, drivers, jobs_of, key_of
-from rci.run.reference.study import parse_prices, run_reference
-from rci.run.reference.table import criteria, criteria_lines, reference_table
+from rci.pipeline.command_line import run_command
+from rci.studies.reference.drivers import Driver, Setting, drivers, jobs_of, key_of
+from rci.studies.reference.study import parse_prices, run_reference
+from rci.studies.reference.table import criteria, criteria_lines, reference_table
 
 SMALL = {
     "total_steps": 512,
@@ -33,7 +33,7 @@ def small(tmp_path, **more):
 @pytest.fixture(autouse=True)
 def _short_demonstrators(monkeypatch):
     """PPO as it records takes half a minute; here it is as short as the rest."""
-    from rci.run.reference import study
+    from rci.studies.reference import study
 
     real = study.load_config
     monkeypatch.setattr(

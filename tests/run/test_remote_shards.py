@@ -12,8 +12,8 @@ from shard_files import write_shard
 
 import rci
 from rci.data.errors import RciError
-from rci.run.engine import Engine
-from rci.run.remote_file import (
+from rci.engines.engine import Engine
+from rci.shards.remote_file import (
     RemoteFile,
     below,
     file_state,
@@ -23,12 +23,12 @@ from rci.run.remote_file import (
     write_small,
     writing,
 )
-from rci.run.shard_run import redistribute_shards
+from rci.shards.run import redistribute_shards
 
 fsspec = pytest.importorskip("fsspec")
 pytest.importorskip("s3fs")
 
-RCI = [sys.executable, "-W", "ignore", "-c", "from rci.run.cli import main; main()"]
+RCI = [sys.executable, "-W", "ignore", "-c", "from rci.cli.main import main; main()"]
 LOGS = "s3://rci-tests/logs"
 
 

@@ -9,11 +9,11 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.models import Policy, SavedModel
 from rci.data.types import Episode, Episodes, Labels, StepCosts
+from rci.pipeline.run import write_json
 from rci.reporting.comparison.results import FIGURES
 from rci.reporting.run.contents import CriticMap, FieldMap
-from rci.run.paper import samples
-from rci.run.paper.samples import Places, TaskPlaces, sample_pictures
-from rci.run.pipeline import write_json
+from rci.studies.paper import samples
+from rci.studies.paper.samples import Places, TaskPlaces, sample_pictures
 
 NAMES = [
     "heatmaps", "redistribution-samples", "budget-trajectories", "vector-fields", "unsafe-criteria", "localisation",

@@ -6,8 +6,8 @@ import pytest
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Policy, SavedModel
+from rci.pipeline.selection import select_policies, selection_table
 from rci.redistribution import redistribute
-from rci.run.select import select_policies, selection_table
 
 TINY = {"hidden": 8, "batch_size": 8, "updates": 2}
 

@@ -18,16 +18,16 @@ from shard_files import per_row, work_on, write_shard
 from typer.testing import CliRunner
 
 import rci
+from rci.cli.main import app
 from rci.data.errors import RciError
+from rci.engines.engine import Engine
 from rci.formats.tables.mapping import ColumnNames
-from rci.run import shard_chunks
-from rci.run.cli import app
-from rci.run.engine import Engine
-from rci.run.shard_chunks import chunks_of, filled, joined, padded_shape
-from rci.run.shard_run import Fit, ShardTask, redistribute_shards
-from rci.run.shards import Survey, check_apart, draw, episode_names, find_shards, resolve_columns
+from rci.shards import chunks as shard_chunks
+from rci.shards.chunks import chunks_of, filled, joined, padded_shape
+from rci.shards.listing import Survey, check_apart, draw, episode_names, find_shards, resolve_columns
+from rci.shards.run import Fit, ShardTask, redistribute_shards
 
-RCI = [sys.executable, "-c", "from rci.run.cli import main; main()"]
+RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 BRIEF = ["--set", "epochs=2", "--set", "hidden=8"]
 
 

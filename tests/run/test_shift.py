@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from rci.data import store
 from rci.data.errors import RciError
 from rci.redistribution import redistribute, transfer
-from rci.run import shift
+from rci.studies import shift
 
 ROW = {
     "task": "point",
@@ -95,7 +95,7 @@ def test_a_finished_study_does_nothing(tmp_path, monkeypatch):
     rows = [{**ROW, "seed": 0, "scored": name, "episodes": 20} for name in ("random", "seeker", "ppo")]
     out = tmp_path / "rows.json"
     out.write_text(json.dumps(rows))
-    monkeypatch.setattr("rci.run.studies.run_timed", lambda *_: pytest.fail("nothing is left to do"))
+    monkeypatch.setattr("rci.studies.study.run_timed", lambda *_: pytest.fail("nothing is left to do"))
     arguments = [
         "point",
         "--work",

@@ -10,16 +10,18 @@ from typing import NamedTuple
 import pytest
 
 from rci.data.errors import RciError
-from rci.run import bench_budgets, shift, studies
-from rci.run.jobs import Job
-from rci.run.paper.cells import cells as paper_cells
-from rci.run.paper.cells import key_of as paper_key
-from rci.run.paper.experiments import EXPERIMENTS
-from rci.run.paper.scales import scale_called
-from rci.run.reference import study as reference
-from rci.run.reference.drivers import PRICES, drivers, family_of
-from rci.run.reference.drivers import key_of as driver_key
-from rci.run.studies import RowsFile, Study, complete, key_from, once
+from rci.pipeline.jobs import Job
+from rci.studies import budgets as bench_budgets
+from rci.studies import shift
+from rci.studies import study as studies
+from rci.studies.paper.cells import cells as paper_cells
+from rci.studies.paper.cells import key_of as paper_key
+from rci.studies.paper.experiments import EXPERIMENTS
+from rci.studies.paper.scales import scale_called
+from rci.studies.reference import study as reference
+from rci.studies.reference.drivers import PRICES, drivers, family_of
+from rci.studies.reference.drivers import key_of as driver_key
+from rci.studies.study import RowsFile, Study, complete, key_from, once
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
-from rci.run.sweep.grid import combinations, identity, parse_grid, points_of, read_grid, told
-from rci.run.sweep.plan import plan_points
+from rci.studies.sweep.grid import combinations, identity, parse_grid, points_of, read_grid, told
+from rci.studies.sweep.plan import plan_points
 
 POINT = 'task = "point"\n'
 

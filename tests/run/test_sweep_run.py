@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rci.cli.main import app
 from rci.data.errors import RciError
+from rci.engines.engine import Engine, News
+from rci.pipeline.run import alone_in
 from rci.reporting.figures.palette import LOOKS
 from rci.reporting.sweep.groups import series, series_looks
-from rci.run.cli import app
-from rci.run.engine import Engine, News
-from rci.run.pipeline import alone_in
-from rci.run.sweep import sweep
-from rci.run.sweep.grid import points_of, read_grid
-from rci.run.sweep.plan import plan_points
-from rci.run.sweep.rows import as_csv, groups_of, over_seeds
-from rci.run.sweep.runner import plan_sweep, run_sweep
+from rci.studies.sweep import sweep
+from rci.studies.sweep.grid import points_of, read_grid
+from rci.studies.sweep.plan import plan_points
+from rci.studies.sweep.rows import as_csv, groups_of, over_seeds
+from rci.studies.sweep.runner import plan_sweep, run_sweep
 
 GRID = """
 task = "point"
@@ -97,7 +97,7 @@ class HerePool:
 
 @pytest.fixture
 def here(monkeypatch):
-    monkeypatch.setattr("rci.run.engine.open_pool", HerePool)
+    monkeypatch.setattr("rci.engines.engine.open_pool", HerePool)
 
 
 def planned(grid, out=Path("x")):

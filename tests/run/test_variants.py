@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from rci.data.errors import RciError
 from rci.learning import parse_options
-from rci.run.variants import (
+from rci.studies.ladder import (
     STUDIES,
     app,
     budget_table,

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 
 from rci.tasks.highway import settings
-from rci.tasks.highway.physics import collision
-from rci.tasks.highway.physics import observation
-from rci.tasks.highway.physics import reset
-from rci.tasks.highway.physics import traffic
-from rci.tasks.highway.physics import worlds
+from rci.tasks.highway.physics import collision, observation, reset, traffic, worlds
 from rci.tasks.highway.physics.layout import (
     ACCELERATION,
     CAR_FIELDS,

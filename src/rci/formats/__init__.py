@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
-from rci.formats.sources.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
+from rci.data.store import UNKNOWN, Provenance
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
+from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
+from rci.formats.sources.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
 from rci.formats.sources.logs import import_logs, logs_source, read_logs
 from rci.formats.sources.minari import import_minari, minari_source, read_minari
-from rci.formats.writers.minari import write_minari
 from rci.formats.sources.omnisafe import import_omnisafe, omnisafe_source, read_omnisafe
-from rci.formats.writers.parquet import write_parquet
-from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
 from rci.formats.tables.readers import BLOCKS, has_tables
-from rci.data.store import UNKNOWN, Provenance
+from rci.formats.writers.minari import write_minari
+from rci.formats.writers.parquet import write_parquet
 
 __all__ = [
     "SOURCES",

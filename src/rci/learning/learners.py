@@ -8,15 +8,8 @@ from typing import Any, get_type_hints
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.options import build_parts, require_positive
-from rci.learning.methods import bc
-from rci.learning.methods import bc_safe
-from rci.learning.methods import bcq_lagrangian
-from rci.learning.methods import bear_lagrangian
-from rci.learning.methods import cdt
-from rci.learning.methods import coptidice
-from rci.learning.methods import cpq
-from rci.learning.methods import feasible
 from rci.learning.base import Method
+from rci.learning.methods import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq, feasible
 
 LEARNERS: dict[str, Method] = {
     "bc": Method(bc.make, bc.Config, bc.Hyper, proposes=False, constrained=False),

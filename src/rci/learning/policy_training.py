@@ -20,13 +20,13 @@ from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.behaviour import FrozenBehaviour, episodes_apart, fit_behaviour, restore_behaviour
 from rci.learning.budget import audited, kept_budget, threshold
-from rci.learning.judging.calibration import calibrate
 from rci.learning.checkpoint import Keeper
 from rci.learning.dataset import Dataset, measure_scaling, to_device, transitions_of
+from rci.learning.judging.calibration import calibrate
+from rci.learning.judging.world import Settings as WorldSettings
 from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals
 from rci.learning.policy_functions import compiled, restore_policy
 from rci.learning.train import train
-from rci.learning.judging.world import Settings as WorldSettings
 from rci.nets.arrays import to_arrays
 
 TRAINING_SHARE = 0.4  # of the time, where thresholds are tried after the training

@@ -13,22 +13,24 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
-from rci.redistribution.methods import baselines
-from rci.redistribution.methods import grd
-from rci.redistribution.methods import hazard
-from rci.redistribution.methods import potential
-from rci.redistribution.methods import rlsf
-from rci.redistribution.methods import rrd
-from rci.redistribution.methods import rudder
-from rci.redistribution.methods import traces
-from rci.redistribution.methods import transformer
 from rci.redistribution.base import Method, Redistributor, Training, made
 from rci.redistribution.conserve import Conservation
 from rci.redistribution.distil import Distillation
-from rci.redistribution.stop_chance import entropy, stop_chance
 from rci.redistribution.ensemble import Ensemble, combine, member_seed
 from rci.redistribution.fit import part_of
 from rci.redistribution.member import Settings, assemble, fit_member, mean_scores, restore_states
+from rci.redistribution.methods import (
+    baselines,
+    grd,
+    hazard,
+    potential,
+    rlsf,
+    rrd,
+    rudder,
+    traces,
+    transformer,
+)
+from rci.redistribution.stop_chance import entropy, stop_chance
 
 REDISTRIBUTORS: dict[str, Method] = {
     "rudder": Method(rudder.make, rudder.Config, rudder.Hyper),

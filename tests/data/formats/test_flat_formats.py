@@ -10,9 +10,9 @@ from foreign_files import assert_same, cut, flat_columns, judged, sample, write_
 
 import rci
 from rci.data.errors import RciError
-from rci.formats.sources import flat
-from rci.formats.importing import imported
 from rci.data.types import Episodes
+from rci.formats.importing import imported
+from rci.formats.sources import flat
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from foreign_files import assert_same, cut, judged, sample
 import rci
 from rci.data.errors import RciError
 from rci.formats.tables import block
-from rci.formats.writers import parquet
 from rci.formats.tables import parquet as parquet_tables
 from rci.formats.tables import readers as tables
 from rci.formats.tables import text as text_tables
+from rci.formats.writers import parquet
 
 MAPPING = {"obs": ["x", "y"], "action": "u", "reward": "r"}
 LOG = """run,t,x,y,u,r,stopped

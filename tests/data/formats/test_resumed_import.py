@@ -17,13 +17,12 @@ from foreign_files import flat_columns, judged, sample, write_hdf5
 import rci
 from rci.data import store
 from rci.data.errors import RciError
+from rci.data.types import Episodes
+from rci.formats.importing import stream, unfinished
+from rci.formats.importing.growing import GrowingArray
 from rci.formats.sources import flat
 from rci.formats.tables import parquet as parquet_tables
-from rci.formats.importing import stream
 from rci.formats.tables import text as text_tables
-from rci.formats.importing import unfinished
-from rci.formats.importing.growing import GrowingArray
-from rci.data.types import Episodes
 
 
 def contents(folder):
@@ -304,7 +303,7 @@ from rci.formats.sources import flat
 from rci.formats.importing import unfinished
 flat.chunk_rows = lambda shape, itemsize: 500
 unfinished.COMMIT_BYTES = 1
-from rci.run.cli import main
+from rci.cli.main import main
 main()
 """
 

@@ -13,8 +13,8 @@ import rci
 from rci.data import store
 from rci.data.errors import RciError
 from rci.formats import guess_format
-from rci.formats.sources import flat
 from rci.formats.importing import growing
+from rci.formats.sources import flat
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.files import beside, placing, sync, sync_folder, take_lock
-from rci.formats.importing.growing import GrowingArray
-from rci.formats.importing.imported import Piece, Source
 from rci.data.record import Array
 from rci.data.store import versions
+from rci.formats.importing.growing import GrowingArray
+from rci.formats.importing.imported import Piece, Source
 
 COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
 BESIDE = ("cost", "stop_index", "severity")  # no part of the artefact

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
-from rci.formats.sources.flat import Layout, Mismatch, flat_source
-from rci.formats.sources.hdf5 import open_hdf5, reading, root_columns
-from rci.formats.importing.imported import Imported, Progress, Source, gather, optional, silent
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.formats.importing.imported import Imported, Progress, Source, gather, optional, silent
+from rci.formats.sources.flat import Layout, Mismatch, flat_source
+from rci.formats.sources.hdf5 import open_hdf5, reading, root_columns
+from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
 
 LAYOUT = Layout(
     obs="observations",

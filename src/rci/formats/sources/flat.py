@@ -15,9 +15,9 @@ from typing import Any, Literal
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.record import Array
 from rci.formats.importing.imported import Source, chunk_rows
 from rci.formats.tables.episode_rows import Rows, flags, one_hot, pieces_of_rows, require_finite
-from rci.data.record import Array
 
 Mismatch = Literal["error", "border"]
 NUMBERS = "fiub"  # kinds of NumPy types that are numbers or flags

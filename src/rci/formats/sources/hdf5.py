@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.formats.importing.imported import damaged, optional
 from rci.data.record import Array
+from rci.formats.importing.imported import damaged, optional
 
 MOST_COMPRESSION = 2000  # no file holds more than this many times its size; gzip reaches 1032
 

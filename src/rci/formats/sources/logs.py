@@ -14,9 +14,9 @@ from typing import Any
 
 from rci.data.episodes import Episodes
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
+from rci.formats.tables.episode_rows import Rows, pieces_of_rows
 from rci.formats.tables.log_rows import LogReader
 from rci.formats.tables.mapping import ColumnNames, read_mapping, resolve
-from rci.formats.tables.episode_rows import Rows, pieces_of_rows
 from rci.formats.tables.readers import blocks_of, check_columns, columns_of, count_rows, files_of
 
 LogMapping = Mapping[str, Any] | str | Path | None

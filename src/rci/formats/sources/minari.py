@@ -18,11 +18,11 @@ import numpy as np
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.files import own_file
+from rci.data.record import Array
 from rci.formats.importing.imported import Imported, Piece, Progress, Source, gather, silent
 from rci.formats.sources.minari_storage import STORAGES, EpisodeReader
-from rci.formats.tables.episode_rows import flags, require_finite
 from rci.formats.sources.spaces import Leaf, decode, described, leaves
-from rci.data.record import Array
+from rci.formats.tables.episode_rows import flags, require_finite
 
 
 class Dataset(NamedTuple):

@@ -12,11 +12,11 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.files import own_file
+from rci.data.record import Array
+from rci.formats.importing.imported import damaged, optional
 from rci.formats.sources.flat import NUMBERS
 from rci.formats.sources.hdf5 import column, inside, open_hdf5, reading
-from rci.formats.importing.imported import damaged, optional
 from rci.formats.sources.spaces import Leaf
-from rci.data.record import Array
 
 
 class EpisodeReader(NamedTuple):

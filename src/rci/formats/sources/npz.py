@@ -17,8 +17,8 @@ from typing import IO, Any
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.formats.importing.imported import damaged
 from rci.data.record import Array
+from rci.formats.importing.imported import damaged
 
 PACKED = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}  # how many bytes one byte can become at most
 SLACK = 4096  # bytes; small members have no meaningful ratio

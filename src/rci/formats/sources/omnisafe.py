@@ -14,8 +14,8 @@ from typing import Literal
 
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.formats.sources.flat import Layout, Mismatch, flat_source
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
+from rci.formats.sources.flat import Layout, Mismatch, flat_source
 from rci.formats.sources.npz import open_npz
 
 Done = Literal["terminated", "truncated"]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.formats.tables.episode_rows import one_hot
 from rci.data.record import Array
+from rci.formats.tables.episode_rows import one_hot
 
 MOST_CHOICES = 4096  # a one-hot vector longer than this is no help to anybody
 SMALLEST_IMAGE = 32  # pixels on a side, from which on Minari compresses pictures

@@ -9,8 +9,8 @@ import numpy as np
 
 from rci.data.episodes import first_true
 from rci.data.errors import RciError
-from rci.formats.importing.imported import Piece
 from rci.data.record import Array
+from rci.formats.importing.imported import Piece
 
 
 class Rows(NamedTuple):

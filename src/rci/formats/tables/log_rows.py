@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.formats.tables.block import Block, large_whole_numbers, numbers, place, texts
-from rci.formats.tables.mapping import VECTORS, ColumnNames
-from rci.formats.tables.episode_rows import Rows, one_hot
 from rci.data.record import Array
+from rci.formats.tables.block import Block, large_whole_numbers, numbers, place, texts
+from rci.formats.tables.episode_rows import Rows, one_hot
+from rci.formats.tables.mapping import VECTORS, ColumnNames
 
 MOST_CHOICES = 1023  # no choice between actions has more
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rci.data.errors import RciError
-from rci.formats.tables.block import BLOCK_ROWS, Block, Numbers
 from rci.formats.importing.imported import CHUNK_BYTES, damaged, optional
+from rci.formats.tables.block import BLOCK_ROWS, Block, Numbers
 
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 

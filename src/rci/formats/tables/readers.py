@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rci.data.errors import RciError
 from rci.data.files import saying
-from rci.formats.tables.block import Block
 from rci.formats.importing.imported import CHUNK_BYTES
+from rci.formats.tables.block import Block
 from rci.formats.tables.parquet import parquet_blocks, parquet_columns, parquet_rows
 from rci.formats.tables.text import csv_blocks, csv_columns, json_blocks, json_columns
 

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes, rows_of
-from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
-from rci.formats.importing.imported import Progress, optional, silent
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.formats.importing.imported import Progress, optional, silent
+from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
 
 GROUP_ROWS = 1 << 16
 

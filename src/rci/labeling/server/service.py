@@ -13,9 +13,9 @@ from rci.data.errors import RciError
 from rci.labeling.people.answers import check_name
 from rci.labeling.people.assignment import Desk
 from rci.labeling.people.queue import Order, make_queue
+from rci.labeling.people.session import open_session
 from rci.labeling.server.app import Exhibit, make_app
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
-from rci.labeling.people.session import open_session
 from rci.tasks import TASKS
 
 Say = Callable[[str], None]

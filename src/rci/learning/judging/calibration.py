@@ -1,8 +1,8 @@
 """Which threshold keeps which budget: policies at many thresholds, tried in models of the world.
 
 A ladder of thresholds makes a ladder of policies that share their networks. Each is tried in several models of the
-world (`rci.learning.judging.world`), each fitted to its own draw of the episodes: where a few of them decide what is dangerous,
-models disagree. All begin with first observations of episodes that had no part in the fit of the policy.
+world (`rci.learning.judging.world`), each fitted to its own draw of the episodes: where a few of them decide what is
+dangerous, models disagree. All begin with first observations of episodes that had no part in the fit of the policy.
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rci.learning.methods import bc
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
 from rci.learning.dataset import Dataset
 from rci.learning.losses import Number
+from rci.learning.methods import bc
 
 
 class Hyper(NamedTuple):

@@ -15,7 +15,6 @@ from gymnasium.utils.seeding import np_random
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.threads import Crew
 from rci.tasks.fetch_reach.hazard import (
     ACHIEVED,
     ACTION_UNIT,
@@ -29,6 +28,7 @@ from rci.tasks.fetch_reach.hazard import (
     Hazard,
 )
 from rci.tasks.fetch_reach.model import SUBSTEPS, Arm, load_arm
+from rci.tasks.threads import Crew
 
 MOST_DRAWS = 1000  # of one goal, before giving up
 STEP_COST = 0.4e-3  # s that one world takes for one step, roughly

@@ -22,8 +22,8 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.tasks.highway.physics.layout import DISC_SCALE, LANE
 from rci.tasks.highway.original import make_original
+from rci.tasks.highway.physics.layout import DISC_SCALE, LANE
 from rci.tasks.highway.task import CONFIG as TASK_CONFIG
 from rci.tasks.highway.task import scaled
 from rci.tasks.highway.vector_env import HighwayVectorEnv, make_highway

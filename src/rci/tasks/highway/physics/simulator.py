@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from rci.data.record import Array
-from rci.tasks.threads import Crew
 from rci.tasks.highway import settings
 from rci.tasks.highway.physics.layout import CRASHED, REWARD_TERMS, SPEED
 from rci.tasks.highway.physics.pcg64 import new_stream
-from rci.tasks.highway.safe_start import MOST_DRAWS, no_safe_start
 from rci.tasks.highway.physics.worlds import allocate, reset_worlds, step_worlds
+from rci.tasks.highway.safe_start import MOST_DRAWS, no_safe_start
+from rci.tasks.threads import Crew
 
 CAR_FRAME = 100e-9  # s that one car takes for one frame, roughly
 

@@ -1,0 +1,109 @@
+"""The commands `rci import`, `rci export` and `rci monitor`: logs come in, datasets, policies and monitors go out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rci.data.errors import RciError
+from rci.pipeline.command_line import AsJson, Out, Seed, print_json, print_text
+
+
+def import_dataset(
+    source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
+    out: Out,
+    data_format: Annotated[
+        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
+    ] = None,
+    mapping: Annotated[
+        Path | None, typer.Option(help="TOML file: which columns of plain logs are obs, action, reward, ...")
+    ] = None,
+    cost_above: Annotated[
+        float | None,
+        typer.Option(help="Call an episode stopped where its recorded cost is first above this."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
+
+    It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
+    where the data are silent is printed.
+
+    Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
+    """
+    from rci.engines.progress import show_share
+    from rci.pipeline.conversion import import_to
+
+    with show_share("import") as progress:
+        found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
+    print_json(found) if as_json else print_text(text)
+
+
+def _tell_continuing(steps: int) -> None:
+    typer.echo(f"continuing from {steps} steps", err=True)
+
+
+def export(
+    source: Annotated[Path, typer.Argument(help="Episodes, or a policy.")],
+    labels: Annotated[Path | None, typer.Argument(help="The labels of the episodes.")] = None,
+    costs: Annotated[Path | None, typer.Argument(help="Their step costs.")] = None,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
+    data_format: Annotated[
+        str | None, typer.Option("--format", help="minari, dsrl or parquet [by the name of OUT].")
+    ] = None,
+    onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write episodes with inferred costs, sparse costs and stop flags for other programs, or a policy as ONNX.
+
+    Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out demo.hdf5
+
+    Example: rci export runs/demo/policy --onnx --out policy.onnx
+    """
+    from rci.pipeline.conversion import export_data, export_policy
+
+    if onnx:
+        if labels is not None or costs is not None or data_format is not None or overwrite:
+            raise RciError("--onnx takes a policy and a file to write, and nothing else.")
+        found, text = export_policy(source, Path(out), seed)
+    else:
+        if labels is None or costs is None:
+            raise RciError(
+                "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy "
+                "with --onnx."
+            )
+        if seed:
+            raise RciError("--seed has no effect on a dataset: nothing is drawn.")
+        found, text = export_data(source, labels, costs, out, data_format, overwrite)
+    print_json(found) if as_json else print_text(text)
+
+
+def monitor(
+    costs: Annotated[Path, typer.Argument(help="Step costs with the fitted redistributor.")],
+    episodes: Annotated[Path, typer.Argument(help="Episodes that it was not fitted to.")],
+    labels: Annotated[Path, typer.Argument(help="Their labels.")],
+    out: Out,
+    false_alarms: Annotated[
+        float, typer.Option(min=0.0001, max=0.9999, help="Share of safe episodes that may be interrupted.")
+    ] = 0.05,
+    as_json: AsJson = False,
+) -> None:
+    """A monitor that scores a running episode and raises an alarm; its level is chosen on held-out safe episodes.
+
+    rci.runtime.load_monitor reads it, with NumPy alone. OUT-detection has a table and a figure: lead time and share of
+    stops detected against false alarms.
+
+    Example: rci monitor runs/demo/costs runs/held-out/episodes runs/held-out/labels --out runs/demo/monitor
+    """
+    from rci.engines.cores import prepare_process
+
+    prepare_process()  # before anything imports JAX
+    from rci.pipeline.conversion import write_monitor
+
+    found, text = write_monitor(costs, episodes, labels, out, false_alarms)
+    print_json(found) if as_json else print_text(text)

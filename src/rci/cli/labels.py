@@ -1,0 +1,160 @@
+"""The commands `rci serve` and `rci labels ...`: people label, and what is done with their answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rci.pipeline.command_line import AsJson, Seed, print_json, print_text
+
+labels = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="What people answered in `rci serve`: agreement, export, import.\n\n"
+    "Example: rci labels agreement runs/demo/answers",
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the labeling session.")]
+
+
+def serve(
+    episodes: Annotated[Path, typer.Argument(help="Episodes to label.")],
+    folder: Annotated[Path, typer.Option("--labels", metavar="DIR", help="Folder that keeps every answer.")],
+    annotator: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Who labels; may be repeated, each gets an own link.")
+    ] = [],  # noqa: B006 (typer copies it)
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port [8765, or a free one].")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")
+    ] = "127.0.0.1",
+    order: Annotated[
+        str, typer.Option(help="sequential, random, or uncertain (most uncertain first, needs --costs).")
+    ] = "sequential",
+    gold: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV or JSONL: episodes whose stop_index is known, mixed in."),
+    ] = None,
+    repeats: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the episodes that are shown a second time.")
+    ] = 0.0,
+    votes: Annotated[
+        int | None, typer.Option(min=1, help="Answers that an episode needs [one of every annotator].")
+    ] = None,
+    costs: Annotated[
+        Path | None, typer.Option(help="Step costs: for reviews and the order uncertain.")
+    ] = None,
+    frames: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Pictures: DIR/EPISODE/*.png, or DIR/EPISODE.mp4.")
+    ] = None,
+    shown_as: Annotated[
+        str | None, typer.Option("--as", metavar="TASK", help="Draw as this task [the episodes' own].")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(min=0.01, max=1000, help="Steps per second at speed 1 [as recorded, or 10]."),
+    ] = None,
+    instructions: Annotated[
+        str, typer.Option(metavar="TEXT", help="What to call unsafe; the page shows it.")
+    ] = "",
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="The page may show what rule and oracle say.")
+    ] = False,
+    new_links: Annotated[
+        bool, typer.Option("--new-links", help="Give everybody a new link; old ones end.")
+    ] = False,
+    browser: Annotated[bool, typer.Option("--open", help="Open the first link in a browser.")] = False,
+    seed: Seed = 0,
+) -> None:
+    """Label episodes in the browser: watch, press S where it becomes unsafe, Enter if it never does.
+
+    Every answer is on the disk before the next episode appears. The same command goes on where it was.
+
+    Example: rci serve runs/demo/episodes --labels runs/demo/answers --annotator ann --annotator bob
+    """
+    if order == "uncertain":
+        from rci.engines.cores import prepare_process
+
+        prepare_process()  # one core, before anything imports JAX
+    from rci.cli.serving import Request
+    from rci.cli.serving import serve as run_server
+
+    run_server(
+        Request(
+            episodes, folder, tuple(annotator), host, port, order, seed, gold, repeats, votes, costs, frames,
+            shown_as, rate, instructions, reveal, new_links, browser,
+        ),
+        typer.echo,
+    )  # fmt: skip
+
+
+@labels.command()
+def agreement(folder: Folder, as_json: AsJson = False) -> None:
+    """How well annotators agree with each other, with themselves and with gold episodes, and how late they press.
+
+    Example: rci labels agreement runs/demo/answers --json
+    """
+    from rci.cli.label_sessions import tell_agreement
+
+    found, text = tell_agreement(folder)
+    print_json(found) if as_json else print_text(text)
+
+
+@labels.command(name="export")
+def export_labels(
+    folder: Folder,
+    episodes: Annotated[
+        Path | None, typer.Argument(help="The episodes that were labeled; not needed with --answers.")
+    ] = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="A .csv or .jsonl file, or a folder for labels.")],
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Every answer by itself, instead of one label for each episode.")
+    ] = False,
+    quorum: Annotated[
+        int | None, typer.Option(min=1, help="Annotators who must say the same [more than half].")
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Shift stops back by each annotator's reaction time.")
+    ] = False,
+    annotator: Annotated[
+        list[str], typer.Option(metavar="NAME", help="Only this annotator; may be repeated.")
+    ] = [],  # noqa: B006
+    missing: Annotated[
+        str,
+        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
+    ] = "refuse",
+    as_json: AsJson = False,
+) -> None:
+    """One label for each episode by quorum, as labels for `rci redistribute` or as a file; or all answers as a file.
+
+    With --missing drop, the episodes that have a label are written to OUT-episodes, and OUT belongs to those.
+
+    Example: rci labels export runs/demo/answers runs/demo/episodes --calibrate --out runs/demo/labels
+    """
+    from rci.cli.label_sessions import Wish, write_export
+
+    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
+    found, text = write_export(folder, wish)
+    print_json(found) if as_json else print_text(text)
+
+
+@labels.command(name="import")
+def import_labels(
+    folder: Folder,
+    source: Annotated[Path, typer.Argument(help="A .csv or .jsonl file, or a folder of labels.")],
+    annotator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose answers they are, if the file does not say.")
+    ] = None,
+    episodes: Annotated[Path | None, typer.Option(help="The episodes, to begin a new session.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring in answers or labels that were given elsewhere, to compare, review and join them.
+
+    Example: rci labels import runs/demo/answers monitor.csv --annotator monitor
+    """
+    from rci.cli.label_sessions import import_answers
+
+    found, text = import_answers(folder, source, annotator, episodes)
+    print_json(found) if as_json else print_text(text)

@@ -1,0 +1,142 @@
+"""`rci serve`: reads what is to be labelled, makes the queue, and hands both to the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+
+from rci.data.cache import cache_folder
+from rci.data.errors import RciError
+from rci.data.record import Array
+from rci.data.store import read, read_manifest, write_file
+from rci.data.types import Episodes, StepCosts
+from rci.labeling.people.answers import UNSURE
+from rci.labeling.people.files import read_answers
+from rci.labeling.people.queue import Order
+from rci.labeling.rules import rule_labels
+from rci.labeling.server import Exhibit
+from rci.labeling.server import serve as serve_exhibit
+from rci.labeling.server.pictures import open_pictures
+from rci.pipeline.jobs import oracle_of
+from rci.tasks import TASKS, get
+from rci.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody asked to be served."""
+
+    episodes: Path
+    folder: Path  # of the session
+    annotators: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int | None = None
+    order: str = "sequential"
+    seed: int = 0
+    gold: Path | None = None
+    repeats: float = 0.0
+    votes: int | None = None
+    costs: Path | None = None
+    frames: Path | None = None
+    shown_as: str | None = None  # the task whose drawing is used
+    rate: float | None = None
+    instructions: str = ""
+    reveal: bool = False
+    new_links: bool = False
+    browser: bool = False
+
+
+def serve(request: Request, say: Callable[[str], None]) -> None:
+    """Read what is asked for, and serve until interrupted. say: tells the user something, such as the links."""
+    episodes = read(request.episodes, "episodes")
+    exhibit = make_exhibit(request, episodes)
+    gold = None if request.gold is None else known_stops(request.gold, episodes)
+    uncertainty = uncertainties(request, episodes, say) if request.order == "uncertain" else None
+    serve_exhibit(
+        exhibit,
+        request.folder,
+        annotators=request.annotators,
+        order=Order(request.order, request.seed, (), request.repeats, uncertainty),
+        gold=gold,
+        votes=request.votes,
+        rate=request.rate,
+        host=request.host,
+        port=request.port,
+        new_links=request.new_links,
+        browser=request.browser,
+        say=say,
+    )
+
+
+def known_stops(path: Path, episodes: Episodes) -> dict[int, int]:
+    """The stop index of each episode that a file names, -1 where it is safe."""
+    answers = read_answers(path, episodes.lengths, "gold")
+    return {answer.episode: answer.stop_index for answer in answers if answer.verdict != UNSURE}
+
+
+def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
+    """What can be shown: the film, and for reviews and revelations what is known about the episodes."""
+    task = _task(request, episodes)
+    pictures = None if request.frames is None else open_pictures(request.frames, episodes.lengths)
+    costs, stops = _costs(request, episodes)
+    rule, unsafe = None, None
+    if request.reveal:
+        if task is not None and episodes.obs.shape[1:] == task.obs_shape:
+            rule = rule_labels(episodes, task.name).stop_index
+        if (oracle_of(request.episodes) / "manifest.json").is_file():
+            oracle = read(oracle_of(request.episodes), "oracle")
+            oracle.check_parent(episodes)
+            unsafe = np.split(oracle.unsafe, np.cumsum(oracle.lengths)[:-1])
+        if rule is None and unsafe is None:
+            raise RciError(
+                "there is nothing to reveal: the episodes are of no known task and have no oracle."
+            )
+    return Exhibit(episodes, task, pictures, costs, stops, rule, unsafe, request.instructions)
+
+
+def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Array:
+    """How uncertain a fitted redistributor is of each episode; computed once, so that the next start is quick."""
+    if request.costs is None:
+        raise RciError(
+            "the order 'uncertain' asks a fitted redistributor: name its step costs with --costs (rci redistribute)."
+        )
+    parents = f"{read_manifest(request.costs)['hash'][:16]}-{episodes.hash[:16]}"
+    kept = cache_folder() / "uncertainty" / f"{parents}.npy"
+    if not kept.is_file():
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RciError(
+                f"cannot write {kept.parent}: {error.strerror or error}; set RCI_CACHE to a folder that can be written."
+            ) from None
+        say("Asking the redistributor how sure it is of each episode ...")
+        from rci.redistribution import uncertainty
+
+        buffer = BytesIO()
+        np.save(buffer, uncertainty(read(request.costs, "costs"), episodes), allow_pickle=False)
+        write_file(kept, buffer.getvalue())
+    return np.asarray(np.load(kept, allow_pickle=False))
+
+
+def _costs(request: Request, episodes: Episodes) -> tuple[list[Array] | None, Array | None]:
+    """Step costs for reviews, if they are of these episodes; costs of others can still say what is uncertain."""
+    if request.costs is None:
+        return None, None
+    costs: StepCosts = read(request.costs, "costs")
+    made_from = read_manifest(request.costs)["provenance"]["parents"].get("episodes", episodes.hash)
+    if made_from != episodes.hash or len(costs) != len(episodes) or (costs.lengths > episodes.lengths).any():
+        if request.order == "uncertain":
+            return None, None
+        raise RciError(f"{request.costs} has step costs of other episodes; they cannot be shown with these.")
+    stopped = costs.episodic_cost.reshape(len(costs), -1).sum(axis=1) > 0
+    return np.split(costs.total, costs.step_offset[1:-1]), np.where(stopped, costs.lengths - 1, -1)
+
+
+def _task(request: Request, episodes: Episodes) -> Task | None:
+    if request.shown_as is not None:
+        return get(request.shown_as)
+    return TASKS.get(episodes.task)

@@ -1,0 +1,142 @@
+"""`rci import`, `rci export` and `rci monitor`: what the commands do, on paths."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rci.data.errors import RciError, unknown_name
+from rci.data.record import fitting
+from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
+from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
+from rci.formats.importing.stream import unheard
+
+Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
+
+
+def import_to(
+    source: str,
+    out: Path,
+    data_format: str | None,
+    mapping: Path | None,
+    cost_above: float | None,
+    progress: Callable[[float], None],
+    continuing: Callable[[int], None] = unheard,
+) -> Told:
+    """Write a dataset of others as episodes, and as labels where it knows of stops.
+
+    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
+    """
+    if data_format is not None and data_format not in SOURCES:
+        raise unknown_name("format", data_format, SOURCES)
+    if cost_above is not None and not math.isfinite(cost_above):
+        raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
+    kind = data_format or guess_format(source)
+    if mapping is not None and kind != "logs":
+        raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
+    check_place(out, "episodes")
+    labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
+    check_place(labels_place, "labels")
+    options = {} if mapping is None else {"mapping": mapping}
+    made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
+    kept = cost_place if cost_above is not None else None
+    found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
+    cost_place.unlink(missing_ok=True)  # only needed to find the stops
+    labels = found.labels(cost_above)
+    lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
+    if labels is not None:
+        write(
+            labels_place,
+            labels,
+            Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash}),
+        )
+        lines.append(f"{int(labels.stopped.sum())} of them stopped: {labels_place}")
+    else:
+        lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
+    told = {
+        "format": kind,
+        "episodes": len(found.lengths),
+        "steps": int(found.lengths.sum()),
+        "stopped": None if labels is None else int(labels.stopped.sum()),
+        "continued_from": found.continued_from,
+        "notes": list(found.notes),
+        "out": [str(out), *([] if labels is None else [str(labels_place)])],
+    }
+    return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
+
+
+def export_data(
+    episodes: Path, labels: Path, costs: Path, out: str, data_format: str | None, overwrite: bool
+) -> Told:
+    """Write episodes with their labels and costs for other programs."""
+    kind = data_format or ENDINGS.get(
+        Path(out).suffix, "minari" if "/" in out and not Path(out).suffix else ""
+    )
+    if not kind:
+        raise RciError(
+            f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
+            f"{' or '.join(sorted(WRITERS))}."
+        )
+    if kind not in WRITERS:
+        raise unknown_name("format", kind, WRITERS)
+    if overwrite and kind == "minari":
+        raise RciError("a Minari dataset is not overwritten; choose another id.")
+    parts = read(episodes, "episodes"), read(labels, "labels"), read(costs, "costs")
+    options = {"overwrite": True} if overwrite else {}
+    place = WRITERS[kind](out, *parts, **options)
+    return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
+
+
+def export_policy(policy: Path, out: Path, seed: int) -> Told:
+    """Write a policy as an ONNX file."""
+    from rci.deploy.onnx import export_onnx
+    from rci.learning import restore_policy
+
+    record = read(policy, "policy")
+    with fitting(str(policy)):
+        acting = restore_policy(record)
+    place = export_onnx(acting, out, seed)
+    return {"format": "onnx", "out": str(place)}, f"written as ONNX: {place}"
+
+
+def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
+    """Fit the level of a monitor, write it, and tell how early it is."""
+    from rci.evaluation.detection import RATES
+    from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
+    from rci.reporting.figures.lines import detection_picture
+    from rci.tasks import TASKS
+
+    check_place(out, "monitor")
+    folder = out.with_name(f"{out.name}-detection")
+    if folder.exists() and not folder.is_dir():
+        raise RciError(
+            f"{folder} is a file, but a folder of this name goes with {out}; choose another place."
+        )
+    parts = read(costs, "costs"), read(episodes, "episodes"), read(labels, "labels")
+    # The same episodes with other labels: the manifest knows of them, the step costs know only their labels.
+    if read_manifest(costs)["provenance"].get("parents", {}).get("episodes") == parts[1].hash:
+        raise RciError(LEARNED_BY_HEART)
+    saved = fit_monitor(*parts, false_alarm_rate=false_alarms)
+    safe, stopped = int((~parts[2].stopped).sum()), int(parts[2].stopped.sum())
+    # Levels are chosen on one half of the safe episodes; the rest is watched.
+    rates = [rate for rate in RATES if rate * (safe // 2 + 1) >= 1]
+    rows = judge_monitor(*parts, rates=rates) if rates and stopped else []
+    settings = {"false_alarms": false_alarms}
+    parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
+    write(out, saved, Provenance(settings, 0, parents))
+    if not rows:
+        told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
+        unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
+        return told, f"{saved}\n{out}\nhow early it is cannot be estimated from {unknown}"
+    task = TASKS.get(parts[1].task)
+    picture = detection_picture(rows, None if task is None else task.step_seconds)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / "detection.json", json.dumps(rows, indent=1).encode())
+    for name, content in picture.files().items():
+        write_file(folder / name, content)
+    told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
+    return told, f"{saved}\n{out}\nhow early it is: {folder}"

@@ -1,0 +1,288 @@
+"""`rci run`: the whole pipeline as jobs, from recorded episodes to the report."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rci.data.errors import RciError, unknown_name
+from rci.data.files import saying, take_lock, write_file
+from rci.engines.engine import Accept, Engine, Named, Report, accept_none, reporting
+from rci.pipeline.config import RunConfig
+from rci.pipeline.jobs import Job
+from rci.pipeline.run_jobs import run_jobs
+
+SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
+
+
+class Entry(NamedTuple):
+    """One policy of the comparison."""
+
+    method: str
+    budget: float | str  # by channel: proximity=0.05,road=0.01
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.method}-{self.budget}-seed{self.seed}"
+
+
+def check_config(config: RunConfig) -> None:
+    """Find mistakes in the settings before any work is done."""
+    from rci.collection import ppo
+    from rci.collection.recipe import needs_demonstrators
+    from rci.data.budgets import limits, parse_budget, refuse_percentiles
+    from rci.data.options import build
+    from rci.labeling import NOISES
+    from rci.learning import LEARNERS, behaviour, parse_options, refuse_few_proposals
+    from rci.learning.budget import allowed_sum
+    from rci.redistribution import REDISTRIBUTORS
+    from rci.redistribution import parse_options as parse_redistributor
+    from rci.redistribution.base import made
+    from rci.tasks import get
+
+    trained = needs_demonstrators(config.task, config.collect.recipe)
+    build(ppo.Config, config.ppo, "ppo")
+    if config.label.noise not in (*NOISES, "clean"):
+        raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
+    budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
+    own = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
+    numbers = [limit for limit in own if not isinstance(limit, str)]
+    learner = dict(config.learn)
+    chosen = learner.pop("method")
+    shape, _, _ = parse_options(chosen, learner)
+    audits = (
+        getattr(shape, "estimate", "") == "audited"
+    )  # then a number is compared with labels, not with costs
+    if LEARNERS[chosen].settle is not None:
+        refuse_percentiles(repr(chosen), own)
+    judged = audits or LEARNERS[chosen].settle is not None  # by the labels, whatever the costs are
+    for method in config.compare.methods:
+        if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
+            raise unknown_name("method of the comparison", method, names)
+        options = redistributor_settings(config, method)
+        name = options.pop("method")
+        settings = parse_redistributor(name, options)
+        unit = made(REDISTRIBUTORS[name].make, settings.config).unit
+        for limit in numbers if method != "reward-only" and not judged else ():
+            allowed_sum(limit, unit)  # refuses a number for costs that are no costs
+    limited = [method for method in config.compare.methods if method != "reward-only"]
+    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
+        raise RciError(
+            f"the learner {chosen!r} knows no budget, so the budgets {', '.join(budgets)} would be ignored; set "
+            "compare.budgets to [inf], or choose a learner that keeps budgets."
+        )
+    model = build(behaviour.Config, config.behaviour, "behaviour")
+    if LEARNERS[chosen].proposes:
+        refuse_few_proposals(model.proposals, shape)
+    for name, values in (("methods", list(config.compare.methods)), ("budgets", budgets)):
+        if not values:
+            raise RciError(f"compare.{name} is empty: there is nothing to compare.")
+        if len(set(values)) < len(values):
+            raise RciError(f"compare.{name} names something twice: {', '.join(values)}.")
+    if trained and "oracle" in config.compare.methods:
+        raise RciError(
+            f"'oracle' needs an exact risk, which is not known for what the recipe {config.collect.recipe!r} records."
+        )
+    for section, name in (("collect", "episodes"), ("evaluate", "episodes"), ("evaluate", "rollouts")):
+        if getattr(getattr(config, section), name) < 1:
+            raise RciError(f"{section}.{name} must be at least 1.")
+    if config.compare.seeds > SEED_STRIDE:
+        raise RciError(f"compare.seeds must be at most {SEED_STRIDE}, got {config.compare.seeds}.")
+
+
+def redistributor_settings(config: RunConfig, method: str) -> dict[str, Any]:
+    """The settings of the redistributor behind a method of the comparison."""
+    return dict(config.redistribute) if method == "rci" else {"method": cost_name(method)}
+
+
+def entries(config: RunConfig) -> list[Entry]:
+    """Every policy to be trained. Reward-only has one budget, infinity."""
+    from rci.data.budgets import parse_budget
+
+    budgets = [parse_budget(budget) for budget in config.compare.budgets]
+    return [
+        Entry(method, budget, seed)
+        for method in config.compare.methods
+        for budget in ([math.inf] if method == "reward-only" else budgets)
+        for seed in range(config.compare.seeds)
+    ]
+
+
+def cost_name(method: str) -> str:
+    """Whose step costs a method trains on. Reward-only sees sparse ones, and ignores them."""
+    return "sparse" if method == "reward-only" else method
+
+
+def plan(config: RunConfig, out: Path) -> list[Job]:
+    """All jobs of a run, in the order in which they are best done."""
+    from rci.collection.recipe import needs_demonstrators
+    from rci.learning import LEARNERS
+
+    episodes, labels = out / "episodes", out / "labels"
+    logged = {"episodes": episodes, "labels": labels}
+    recording = {
+        "task_name": config.task,
+        "episodes": config.collect.episodes,
+        "recipe": config.collect.recipe,
+    }
+    rule = {"rule": config.task, "noise": config.label.noise}
+    jobs, demonstrators = dict[str, Job](), dict[str, Path]()
+    if needs_demonstrators(config.task, config.collect.recipe):
+        demonstrators = {"demonstrators": out / "demonstrators"}
+        training = {"task_name": config.task, **config.ppo}
+        jobs["demonstrators"] = Job(
+            "demonstrators", "demonstrators", training, config.seed, {}, demonstrators["demonstrators"]
+        )
+    jobs |= {
+        "collect": Job(
+            "collect", "collect", recording, config.seed, demonstrators, episodes, tuple(demonstrators)
+        ),
+        "label": Job("label", "label", rule, config.seed, {"episodes": episodes}, labels, ("collect",)),
+    }
+    model = dict[str, Path]()
+    if LEARNERS[config.learn["method"]].proposes:
+        model = {"behaviour": out / "behaviour"}
+        jobs["behaviour"] = Job(
+            "behaviour", "behaviour", config.behaviour, config.seed, logged, model["behaviour"], ("label",)
+        )
+    for entry in entries(config):
+        name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
+        settings = redistributor_settings(config, entry.method)
+        output = out / "costs" / name.removeprefix("costs-")
+        jobs[name] = Job(
+            name, "redistribute", settings, entry_seed(config, entry), logged, output, ("label",)
+        )
+    for entry in entries(config):
+        for job in _jobs_of(entry, config, out, {**logged, **model}):
+            jobs[job.name] = job
+    return list(jobs.values())
+
+
+def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
+    """Train one policy, test it, and record a few of its episodes. Every policy is tested on episodes of its own."""
+    from rci.learning import LEARNERS
+
+    costs = f"{cost_name(entry.method)}-seed{entry.seed}"
+    policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
+    needs = (f"costs-{costs}", *({"behaviour"} & set(inputs)))
+    learn, inputs = f"learn-{entry.name}", {**inputs, "costs": out / "costs" / costs}
+    if LEARNERS[config.learn["method"]].settle is None:
+        settings = {**config.learn, "budget": str(entry.budget)}
+        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs)]
+    else:  # one training serves every budget, and reward-only as well
+        name, whole = f"train-{costs}", out / "trainings" / costs
+        limit = {"budget": str(entry.budget)}
+        jobs = [
+            Job(name, "learn", {**config.learn, "budget": "inf"}, seed, inputs, whole, needs),
+            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,)),
+        ]
+    stages = [("evaluate", "scores", config.evaluate.episodes)]
+    if entry.seed == 0:
+        stages.append(("rollouts", "rollouts", config.evaluate.rollouts))
+    for stage, folder, episodes in stages:
+        test = {"task": config.task, "episodes": episodes}
+        output = out / folder / entry.name
+        jobs.append(Job(f"{stage}-{entry.name}", stage, test, seed, {"policy": policy}, output, (learn,)))
+    return jobs
+
+
+def entry_seed(config: RunConfig, entry: Entry) -> int:
+    """The seed with which a policy of the comparison is fitted, trained and tested."""
+    return config.seed * SEED_STRIDE + entry.seed
+
+
+def run_pipeline(config: RunConfig, out: Path, engine: Engine, report: Report, command: str = "") -> Path:
+    """Run what is not yet done and write the report; the path of its page."""
+    check_config(config)
+    prepare_folder(out)
+    with alone_in(out):
+        return _run_alone(config, out, engine, report, command)
+
+
+@contextmanager
+def alone_in(out: Path) -> Iterator[None]:
+    """Keep other runs out of the folder.
+
+    What killed writers of plain files left is cleared away once nobody else can be writing.
+    """
+    path = out / "run.lock"
+    try:
+        file = take_lock(path)
+    except BlockingIOError:
+        raise RciError(f"another run is at work in {out}; wait for it, or choose another --out.") from None
+    except OSError as error:
+        what = f"write {path}, which keeps other runs away" if error.filename else f"lock {out}"
+        raise RciError(f"cannot {what}: {error.strerror or error}.") from None
+    try:
+        for pattern in (".*.tmp-*", "report/.*.tmp-*", "report/figures/.*.tmp-*", "failed/.*.tmp-*"):
+            for leftover in out.glob(pattern):
+                if leftover.is_file():
+                    leftover.unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(file)
+
+
+def _run_alone(config: RunConfig, out: Path, engine: Engine, report: Report, command: str) -> Path:
+    from rci.pipeline.summary import write_summary
+
+    write_json(out / "config.json", {"command": command, "settings": config.as_table()})
+    jobs = plan(config, out)
+    known = {job.name for job in jobs}
+    timings = {name: seconds for name, seconds in read_timings(out).items() if name in known}
+    run_timed(jobs, out, engine, report, timings)
+    # The report is no artefact: it is cheap, and written anew each time.
+    with reporting(report, "report"):
+        return write_summary(config, out, command)
+
+
+def run_timed(
+    jobs: Sequence[Job],
+    out: Path,
+    engine: Engine,
+    report: Report,
+    timings: dict[str, float],
+    accept: Accept = accept_none,
+) -> None:
+    """Run jobs, and keep in timings.json how long each took when it was last run; `timings` is known already.
+
+    What was said of jobs that failed is kept in the folder `failed`. accept: see `run_tasks`.
+    """
+
+    def note(job: Named, share: float, seconds: float | None) -> None:
+        if share == 1.0 and seconds is not None:
+            timings[job.name] = round(seconds, 3)
+            write_json(out / "timings.json", timings)
+        report(job, share, seconds)
+
+    run_jobs(jobs, engine, note, out / "failed", accept)
+
+
+def prepare_folder(out: Path) -> None:
+    """Make the run's folder, or say why it cannot be."""
+    if (out / "manifest.json").is_file():
+        raise RciError(f"{out} is an artefact; a run needs a folder of its own.")
+    if out.exists() and not out.is_dir():
+        raise RciError(f"cannot write to {out}: it is a file, and a run needs a folder.")
+    with saying("write to", out):
+        out.mkdir(parents=True, exist_ok=True)
+
+
+def read_timings(out: Path) -> dict[str, float]:
+    """Seconds that each job took when it was last run; none if that was not kept."""
+    try:
+        timings = json.loads((out / "timings.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return timings if isinstance(timings, dict) else {}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON values as a file, whole or not at all."""
+    write_file(path, (json.dumps(value, indent=1, sort_keys=True, default=str) + "\n").encode())

@@ -1,1 +1,0 @@
-"""Wires the stages together: settings, jobs, the command line. Nothing imports this package."""

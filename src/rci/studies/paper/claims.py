@@ -1,0 +1,248 @@
+"""What the paper claims, held against the rows: claimed, measured, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from rci.reporting.numbers import number, percent
+from rci.reporting.paper.contents import (
+    MATCHED_SHARE,
+    Claim,
+    Estimate,
+    Experiment,
+    Frontier,
+    Outcome,
+    Reached,
+    WelchTest,
+    matched_at,
+)
+from rci.studies.paper.experiments import OURS, REWARD_ONLY
+
+METHOD = "rudder"  # the paper's
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet measured"
+# Where the paper's comparison is made: the task, how to call it, and the experiment.
+READINGS = (
+    ("highway", "Highway", "highway"),
+    ("highway-open", "Highway, leaving the road costs nothing", "readings"),
+    ("highway-disc", "Highway, a disc of 20 m", "readings"),
+    ("fetch-reach", "Fetch arm", "fetch-reach"),
+)
+BASELINES = ("sparse", "hazard", REWARD_ONLY)
+COMPOSITIONS = ("ppo", "random", "mixed")
+NOISES = ("noisy", "adversarial")
+FEWER = 5  # times: how many violations of a baseline there should be for one of ours
+SIGNIFICANT = 0.05
+ENOUGH = 5  # seeds from which on it counts that no difference was found: those of the main figures
+RISING = 0.5  # rank correlation of budget and violation rate from which on a trade-off is smooth
+LITTLE = 0.25  # share of reward-only's return under which a policy is safe because it does little
+Measured = TypeVar("Measured", Outcome, Frontier)
+Finding = tuple[str, str]  # a verdict and the numbers behind it
+
+
+def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
+    """Every claim of the paper, and what its successor has to show, in a fixed order."""
+    by_name = {experiment.name: experiment for experiment in experiments}
+
+    def outcomes(name: str) -> list[Outcome]:
+        return list(by_name[name].outcomes) if name in by_name else []
+
+    def frontiers(name: str) -> list[Frontier]:
+        return list(by_name[name].frontiers) if name in by_name else []
+
+    claims = []
+    for task, title, name in READINGS:
+        own = in_one_setting([o for o in outcomes(name) if o.setting.task == task])
+        claims += [
+            _claim(
+                f"{title}: about a fifth of the violations",
+                "violations are reduced roughly fivefold",
+                [_fewer(own, rival) for rival in BASELINES],
+            ),
+            _claim(
+                f"{title}: no loss of return",
+                f"no statistically significant loss of return against {REWARD_ONLY} (p > {SIGNIFICANT})",
+                [_return_kept(own, lambda o: o.against), _does_something(own)],
+            ),
+        ]
+    return (
+        *claims,
+        _claim(
+            "Three compositions of the data",
+            "the reduction holds for PPO, random and mixed data",
+            [
+                _better(outcomes("composition"), kind, lambda o: o.setting.dataset, rival)
+                for kind in COMPOSITIONS
+                for rival in ("sparse", "hazard")
+            ],
+        ),
+        _claim(
+            "Noisy and adversarial labels",
+            "Sparse and Hazard respond more sharply to wrong labels",
+            [
+                _better(outcomes("label-noise"), kind, lambda o: o.setting.noise, rival)
+                for kind in NOISES
+                for rival in ("sparse", "hazard")
+            ],
+        ),
+        _claim(
+            "Smooth degradation",
+            "a looser budget gives more return and more violations, step by step",
+            [_rises(frontiers(name), task) for task, _, name in READINGS if name == task],
+        ),
+        *(
+            _claim(
+                f"{title}: redistribution under the best learner",
+                f"{100 * MATCHED_SHARE:g}% of the way to the return of {REWARD_ONLY}, `{OURS}` violates less with "
+                "redistributed costs than with the labels as they are",
+                _pays(frontiers(name)),
+            )
+            for name, title in (("best-learner", "Highway"), ("best-learner-arm", "Fetch arm"))
+        ),
+    )
+
+
+def verdict(findings: Iterable[Finding]) -> str:
+    """A claim fails as soon as one finding does; it holds only when all do."""
+    words = {word for word, _ in findings}
+    return FAILS if FAILS in words else OPEN if OPEN in words or not words else HOLDS
+
+
+def in_one_setting(found: Sequence[Measured]) -> dict[str, Measured]:
+    """What was found of each method in one setting: the last, with the most updates, that has the paper's method."""
+    own = [one.setting for one in found if one.method == METHOD]
+    return {one.method: one for one in found if one.setting == own[-1]} if own else {}
+
+
+def interval_of(value: Estimate) -> tuple[float, float] | None:
+    """Student's interval of a violation rate over seeds; None for one seed."""
+    if value.half_width is None:
+        return None
+    return max(0.0, value.mean - value.half_width), min(1.0, value.mean + value.half_width)
+
+
+def lies_below(one: Estimate, other: Estimate) -> bool:
+    """Whether a violation rate is lower, and the intervals over seeds do not overlap."""
+    own, theirs = interval_of(one), interval_of(other)
+    return own is not None and theirs is not None and own[1] < theirs[0]
+
+
+def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
+    texts = [text for _, text in findings if text]
+    measured = "" if all(text.endswith(OPEN) for text in texts) else "; ".join(texts)
+    return Claim(name, claimed, verdict(findings), measured)
+
+
+def _fewer(outcomes: dict[str, Outcome], rival: str) -> Finding:
+    if METHOD not in outcomes or rival not in outcomes:
+        return OPEN, f"{rival}: {OPEN}"
+    own, other = outcomes[METHOD], outcomes[rival]
+    ratio = next(ratio for ratio in own.ratios if ratio.to == rival)
+    kept = FEWER * own.violation.mean <= other.violation.mean
+    return HOLDS if kept else FAILS, (
+        f"{percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"ratio {number(ratio.ratio)} ({number(ratio.low)} to {number(ratio.high)}), {_seeds(own.seeds, other.seeds)}"
+    )
+
+
+def _return_kept(outcomes: dict[str, Outcome], test_of: Callable[[Outcome], WelchTest | None]) -> Finding:
+    own = outcomes.get(METHOD)
+    test = None if own is None else test_of(own)
+    if own is None or test is None:
+        return OPEN, OPEN
+    seeds = _seeds(own.seeds, outcomes[REWARD_ONLY].seeds)
+    told = f"difference {number(test.difference)}, p = {number(test.p)}, {seeds}"
+    fewest = min(len(own.seeds), len(outcomes[REWARD_ONLY].seeds))
+    if fewest < 2:
+        return OPEN, f"{told}: a test needs two seeds of each"
+    if test.difference >= 0.0:
+        return HOLDS, told
+    # Without any spread p is not defined; a difference is then a difference.
+    if test.p is None or test.p <= SIGNIFICANT:
+        return FAILS, told
+    if fewest < ENOUGH:
+        return OPEN, f"{told}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
+    return HOLDS, told
+
+
+def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Finding:
+    found = in_one_setting([o for o in outcomes if kind_of(o) == name])
+    if METHOD not in found or rival not in found:
+        return OPEN, f"{name}, {rival}: {OPEN}"
+    own, other = found[METHOD], found[rival]
+    kept = own.violation.mean < other.violation.mean
+    return HOLDS if kept else FAILS, (
+        f"{name}: {percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"{_seeds(own.seeds, other.seeds)}"
+    )
+
+
+def _does_something(outcomes: dict[str, Outcome]) -> Finding:
+    """Where violations are few because nothing is done, the numbers say so; the verdict is that on the return."""
+    if METHOD not in outcomes or REWARD_ONLY not in outcomes:
+        return OPEN, ""
+    own, free = outcomes[METHOD], outcomes[REWARD_ONLY]
+    if own.return_norm is None or free.return_norm is None or free.return_norm.mean <= 0:
+        return HOLDS, ""
+    share = own.return_norm.mean / free.return_norm.mean
+    remark = ": safe because it does little" if share < LITTLE else ""
+    return (
+        HOLDS,
+        f"normalised return {number(own.return_norm.mean)} of {number(free.return_norm.mean)}{remark}",
+    )
+
+
+def _rises(frontiers: Sequence[Frontier], task: str) -> Finding:
+    """Rank correlation of the percentile that was asked for and the violation rate, over the seeds' means."""
+    from scipy.stats import spearmanr
+
+    own = [f for f in frontiers if f.setting.task == task and f.method == METHOD]
+    rates: dict[float, list[float]] = {}
+    for policy in own[0].policies if own else ():
+        if policy.budget.startswith("P"):
+            rates.setdefault(float(policy.budget[1:]), []).append(policy.violation_rate)
+    if len(rates) < 3:
+        return OPEN, f"{task}: {OPEN}"
+    means = {budget: float(np.mean(values)) for budget, values in sorted(rates.items())}
+    if len(set(means.values())) == 1:
+        return FAILS, f"{task}: {percent(next(iter(means.values())))} whatever the budget"
+    rank = float(spearmanr(list(means), list(means.values()))[0])
+    shown = ", ".join(f"P{budget:g} {percent(rate)}" for budget, rate in means.items())
+    return HOLDS if rank >= RISING else FAILS, f"{task}: {shown} (rank correlation {number(rank)})"
+
+
+def _pays(frontiers: Sequence[Frontier]) -> list[Finding]:
+    """The redistributor with the fewest violations at the same return, and whether intervals lie apart from sparse."""
+    known = {f.method: f for f in frontiers if f.setting.learner == OURS}
+    sparse = known.get("sparse")
+    base = None if sparse is None else matched_at(sparse, MATCHED_SHARE)
+    reached = {
+        name: found
+        for name, f in known.items()
+        if name not in (REWARD_ONLY, "sparse", "sparse-outcome")
+        and (found := matched_at(f, MATCHED_SHARE)) is not None
+    }
+    if base is None or not reached:
+        return [(OPEN, OPEN)]
+    best = min(reached, key=lambda name: reached[name].violation.mean)
+    shown = (
+        f"best: {best} {_with_interval(reached[best])}, sparse {_with_interval(base)}, at a return of "
+        f"{number(base.target)}, {_seeds(reached[best].violation.values, base.violation.values)}"
+    )
+    if interval_of(reached[best].violation) is None or interval_of(base.violation) is None:
+        return [(OPEN, f"{shown}: one seed has no interval")]
+    return [(HOLDS if lies_below(reached[best].violation, base.violation) else FAILS, shown)]
+
+
+def _with_interval(found: Reached) -> str:
+    ends = interval_of(found.violation)
+    return percent(found.violation.mean) + (
+        "" if ends is None else f" ({100 * ends[0]:.1f}–{percent(ends[1])})"
+    )
+
+
+def _seeds(own: Sequence[float], others: Sequence[float]) -> str:
+    count = str(len(own)) if len(own) == len(others) else f"{len(own)} and {len(others)}"
+    return f"{count} seed{'' if count == '1' else 's'}"

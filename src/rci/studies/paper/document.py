@@ -1,0 +1,158 @@
+"""The pages `docs/results.md` and `docs/results_tables.md`, made from the rows alone.
+
+python -m rci.studies.paper.document docs
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rci.data.errors import RciError
+from rci.data.store import write_file
+from rci.pipeline.command_line import run_command
+from rci.pipeline.known_danger import known_rulers
+from rci.pipeline.rows import Row, read_rows
+from rci.reporting.paper.contents import Experiment, PaperSummary
+from rci.reporting.paper.figures import OVERVIEW, paper_pictures
+from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
+from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
+from rci.studies.paper.possible import standing_table
+from rci.studies.paper.summary import paper_summary
+from rci.tasks import TASKS
+
+WIDTH = 120
+
+
+def _wrapped(text: str) -> str:
+    """A paragraph in lines, as the pages beside it are written; nothing is broken inside a word."""
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+INTRODUCTION = f"""# Results
+
+{_wrapped(ASKED)}
+
+```sh
+{COMMAND}
+```
+
+writes every number, table and figure of the study to a page of its own. This page is made from the committed rows,
+[results/paper.json](../results/paper.json), one per evaluated policy, as are the [long tables](results_tables.md):
+`python -m rci.studies.paper.document docs`.
+"""
+PICTURES = {
+    OVERVIEW: 0,
+    "best-learner": 1,
+    "when-it-pays": 2,
+    "imperfect-labels": 2,
+}  # and the question they answer
+QUESTIONS = (
+    (
+        "Is the paper's claim true as it stands?",
+        ("highway", "fetch-reach", "readings", "composition", "label-noise", "controls"),
+    ),
+    ("Does redistribution pay under the best learner?", ("best-learner", "best-learner-arm")),
+    ("When does it pay?", ("when-it-pays", "imperfect-labels", "horizon")),
+)
+POSSIBLE = "How far is the best from what is possible?"
+BUDGETED = ("highway", "fetch-reach", "point")  # tasks with rows of `rci bench budgets`
+
+
+def results_document(rows: Sequence[Row], budgets: Mapping[str, Sequence[Row]] | None = None) -> str:
+    """The page of answers. The same rows give the same text, in whatever order they come.
+
+    budgets: rows of `rci bench budgets`, by task.
+    """
+    rulers = known_rulers(TASKS)
+    summary = paper_summary(rows, rulers)
+    parts = [INTRODUCTION, _facts(summary)]
+    pictures = {picture.name: picture for picture in paper_pictures(summary)}
+    for place, (question, names) in enumerate(QUESTIONS):
+        parts.append(f"## {question}\n")
+        if "highway" in names:
+            parts.append(f"{headline(summary)[1]}\n\n{claim_table(summary).markdown()}")
+        parts += [_answer(summary.experiment(name)) for name in names]
+        parts += [
+            f"![{picture.alt}](images/study-{name}.png)\n\n{_wrapped(picture.caption)}\n"
+            for name, picture in pictures.items()
+            if PICTURES.get(name) == place
+        ]
+    possible = standing_table(budgets or {}, rulers)
+    if possible:
+        parts.append(f"## {POSSIBLE}\n\n{_wrapped(POSSIBLE_NOTE)}\n\n{possible}")
+    return "\n".join(parts)
+
+
+def tables_document(rows: Sequence[Row]) -> str:
+    """The page of long tables."""
+    summary = paper_summary(rows, known_rulers(TASKS))
+    tables = paper_tables(summary)
+    parts = ["# Long tables\n\nThe numbers behind the [results](results.md), experiment by experiment.\n"]
+    parts += [_experiment(one, tables.get(one.name, [])) for one in summary.experiments if one.rows]
+    notes = dict.fromkeys(entry.note for group in tables.values() for entry in group if entry.note)
+    if notes:
+        parts.append("## How to read the tables\n\n" + "\n".join(f"{_wrapped(note)}\n" for note in notes))
+    return "\n".join(parts)
+
+
+POSSIBLE_NOTE = (
+    "The default learner on labels as they are, five recordings, 1,000 test episodes each (`rci bench budgets`), "
+    "beside drivers trained online who know the danger (`rci reference`): how rarely they violate at the same return, "
+    "and how much of the way from the policy without a budget to the best of them the budgets go."
+)
+
+
+def _facts(summary: PaperSummary) -> str:
+    lines = [_wrapped(duration(summary)), *(f"Versions: {line}." for line in summary.versions)]
+    return "\n".join(lines) + "\n"
+
+
+def _answer(experiment: Experiment) -> str:
+    """Title and answer in a paragraph, with how many seeds there are."""
+    count = len(experiment.seeds)
+    seeds = f" ({count} seed{'' if count == 1 else 's'} so far)" if count else ""
+    return _wrapped(f"**{experiment.title}**{seeds}. {experiment.answer}") + "\n"
+
+
+def _experiment(experiment: Experiment, tables: Sequence[PaperTable]) -> str:
+    parts = [f"## {experiment.title}\n", _wrapped(f"{experiment.question} {experiment.answer}") + "\n"]
+    parts += [entry.markdown() for entry in tables]
+    return "\n".join(parts)
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.command()
+def write(
+    docs: Annotated[Path, typer.Argument(help="Folder of pages, such as docs.")],
+    results: Annotated[Path, typer.Option(help="Folder of rows.")] = Path("results"),
+) -> None:
+    """Write the pages of results, and the figure of the answer, from the rows."""
+    file = results / "paper.json"
+    if not file.is_file():
+        raise RciError(f"there is no file of rows at {file}.")
+    rows = read_rows(file)
+    budgets = {task: read_rows(results / f"one-training-{task}.json") for task in BUDGETED}
+    summary = paper_summary(rows, known_rulers(TASKS))
+    pages = {"results.md": results_document(rows, budgets), "results_tables.md": tables_document(rows)}
+    for name, text in pages.items():
+        write_file(docs / name, text.encode())
+        typer.echo(docs / name)
+    for picture in paper_pictures(summary):
+        if picture.name in PICTURES:
+            write_file(docs / "images" / f"study-{picture.name}.png", picture.png)
+
+
+def main() -> None:
+    """Write the page: exit code 2 and one sentence for a user's mistake."""
+    run_command(app, "document")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""The paper's figures of samples, from artefact folders: critics, sampled episodes, trajectories, vector fields.
+
+A figure whose artefacts are not all there is left out, and it is said why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rci.data import store
+from rci.data.errors import RciError
+from rci.data.record import Array
+from rci.pipeline.comparison import results_of
+from rci.pipeline.summary import policy_critic_maps, policy_field_map
+from rci.reporting.comparison.results import VariantResult
+from rci.reporting.figures.picture import Picture
+from rci.reporting.numbers import tightness
+from rci.reporting.paper.criteria import unsafe_criteria
+from rci.reporting.paper.localisation import localisation
+from rci.reporting.paper.maps import heatmaps, vector_fields
+from rci.reporting.paper.samples import redistribution_samples
+from rci.reporting.paper.trajectories import budget_trajectories
+
+HIGHWAY, FETCH = "highway", "fetch-reach"
+MAIN = "rudder"  # the paper's method
+HEATMAP_METHODS = ("sparse", "hazard", MAIN)
+TRAJECTORY_BUDGETS = ("P10", "P30")
+WORKBENCH_PIXELS = 1000
+SECTIONS = {  # the experiment that a picture stands beside; the others stand for themselves
+    "heatmaps": "highway",
+    "redistribution-samples": "highway",
+    "budget-trajectories": "highway",
+    "vector-fields": "fetch-reach",
+}
+
+Named = tuple[str, str]  # method, budget
+
+
+@dataclass(frozen=True)
+class TaskPlaces:
+    """Where the artefacts of one task are. Costs go by method, policies and their rollouts by method and budget."""
+
+    episodes: Path | None = None
+    labels: Path | None = None
+    costs: Mapping[str, Path] = field(default_factory=dict)
+    policies: Mapping[Named, Path] = field(default_factory=dict)
+    rollouts: Mapping[Named, Path] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything is that the figures are made of. Both go by task; comparisons are of redistributors, as JSON."""
+
+    tasks: Mapping[str, TaskPlaces] = field(default_factory=dict)
+    comparisons: Mapping[str, Path] = field(default_factory=dict)
+
+    def of(self, task: str) -> TaskPlaces:
+        """The places of a task; empty if there are none."""
+        return self.tasks.get(task, TaskPlaces())
+
+
+class Missing(NamedTuple):
+    """What could not be drawn, and why."""
+
+    what: str
+    reason: str
+
+
+class Samples(NamedTuple):
+    """The figures that could be drawn, in the order of the paper, and what is missing."""
+
+    pictures: list[Picture]
+    missing: list[Missing]
+
+
+def sample_pictures(places: Places) -> Samples:
+    """All figures of samples that the artefacts allow."""
+    missing: list[Missing] = []
+    workbench = None
+    try:
+        workbench = render_workbench()
+    except RciError as error:
+        missing.append(
+            Missing("the simulator's picture of the workbench (a plain drawing stands in)", str(error))
+        )
+    makers: dict[str, Callable[[], Picture]] = {
+        "heatmaps": partial(_heatmaps, places.of(HIGHWAY)),
+        "redistribution-samples": partial(_redistribution_samples, places.of(HIGHWAY)),
+        "budget-trajectories": partial(_budget_trajectories, places.of(HIGHWAY)),
+        "vector-fields": partial(_vector_fields, places.of(FETCH), workbench),
+        "unsafe-criteria": partial(unsafe_criteria, workbench),
+        "localisation": partial(_localisation, places.comparisons),
+    }
+    pictures: list[Picture] = []
+    for name, make in makers.items():
+        try:
+            pictures.append(replace(make(), section=SECTIONS.get(name, "")))
+        except RciError as error:
+            missing.append(Missing(name, str(error)))
+    return Samples(pictures, missing)
+
+
+def render_workbench() -> Array:
+    """The arm at its start, the hazard, and the goal of the vector fields, as the simulator draws them."""
+    from rci.tasks.fetch_reach.hazard import HAZARD, START
+    from rci.tasks.fetch_reach.original import SafeFetchReach
+    from rci.tasks.fetch_reach.scene import probe_goal, slice_axes
+    from rci.tasks.fetch_reach.workbench import draw_workbench
+
+    env = SafeFetchReach(HAZARD)
+    env.reset(seed=0)
+    goal = START + probe_goal(HAZARD) @ slice_axes(HAZARD)
+    picture = draw_workbench(env.arm.model, env.arm.data, HAZARD, goal, WORKBENCH_PIXELS, WORKBENCH_PIXELS)
+    env.close()
+    return picture
+
+
+def common_budget(policies: Mapping[Named, Path], methods: tuple[str, ...]) -> str:
+    """The tightest budget at which there is a policy of every method."""
+    shared = set.intersection(*({b for m, b in policies if m == method} for method in methods))
+    if not shared:
+        raise RciError(f"there is no budget at which {', '.join(methods)} all have a policy.")
+    return min(shared, key=tightness)
+
+
+def three_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str, str]:
+    """The loosest, a middle and the tightest budget of a method."""
+    own = budgets_of(found, method)
+    if len(own) < 3:
+        raise RciError(f"{method} has policies at {len(own)} budgets, but three are shown.")
+    return own[-1], own[len(own) // 2], own[0]
+
+
+def two_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str]:
+    """The paper's two budgets if the method has both, else its tightest and its loosest one."""
+    own = budgets_of(found, method)
+    if set(TRAJECTORY_BUDGETS) <= set(own):
+        return TRAJECTORY_BUDGETS
+    if len(own) < 2:
+        raise RciError(f"{method} has rollouts at {len(own)} budgets, but two are shown.")
+    return own[0], own[-1]
+
+
+def budgets_of(found: Mapping[Named, Path], method: str) -> list[str]:
+    """The budgets of a method, the tightest first."""
+    return sorted((budget for name, budget in found if name == method), key=tightness)
+
+
+def read_comparison(path: Path) -> list[VariantResult]:
+    """The results of a comparison of redistributors from its file."""
+    try:
+        return results_of(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RciError(f"{path} is no comparison of redistributors: {error!r}.") from None
+
+
+def _heatmaps(places: TaskPlaces) -> Picture:
+    from rci.tasks.highway.scene import probe
+
+    budget = common_budget(places.policies, HEATMAP_METHODS)
+    maps = [
+        policy_critic_maps(store.read(places.policies[name, budget], "policy"), probe(), name, budget)[0]
+        for name in HEATMAP_METHODS
+    ]
+    return heatmaps(maps)
+
+
+def _redistribution_samples(places: TaskPlaces) -> Picture:
+    if MAIN not in places.costs:
+        raise RciError(f"there are no step costs of {MAIN}.")
+    episodes = _read(places.episodes, "episodes")
+    labels = _read(places.labels, "labels")
+    return redistribution_samples(episodes, labels, {MAIN: store.read(places.costs[MAIN], "costs")})
+
+
+def _budget_trajectories(places: TaskPlaces) -> Picture:
+    budgets = two_budgets(places.rollouts, MAIN)
+    return budget_trajectories(
+        {budget: store.read(places.rollouts[MAIN, budget], "episodes") for budget in budgets}, MAIN
+    )
+
+
+def _vector_fields(places: TaskPlaces, workbench: Array | None) -> Picture:
+    from rci.tasks.fetch_reach.hazard import HAZARD
+    from rci.tasks.fetch_reach.scene import probe
+
+    maps = [
+        policy_field_map(store.read(places.policies[MAIN, budget], "policy"), probe(HAZARD), MAIN, budget)
+        for budget in three_budgets(places.policies, MAIN)
+    ]
+    return vector_fields(maps, workbench)
+
+
+def _localisation(comparisons: Mapping[str, Path]) -> Picture:
+    return localisation({task: read_comparison(path) for task, path in comparisons.items()})
+
+
+def _read(path: Path | None, kind: str) -> Any:
+    if path is None:
+        raise RciError(f"there is no folder of {kind}.")
+    return store.read(path, kind)
