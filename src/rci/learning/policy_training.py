@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,53 @@ def learn(
     expect(StepCosts, costs=costs)
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
+    setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour)
+    keeper = _keeper(checkpoint, schedule.checkpoint_every, setup, method, budget, seed, costs, beyond)
+    training, trying = _parts(progress, 1.0 if setup.apart is None else TRAINING_SHARE)
+    make, updates = LEARNERS[method].make, schedule.updates
+    state, history = train(
+        make, *setup[:2], setup.data, setup.frozen, updates, seed, training, costs.channels, keeper
+    )
+    actor = make(setup.config).policy(state, setup.frozen, setup.hyper)
+    info = {
+        "budget": str(budget),
+        "seed": seed,
+        "updates": updates,
+        "history": history,
+        "obs_shape": list(episodes.obs.shape[1:]),
+        **_facts(setup, costs),
+        **_estimates(method, setup, state, actor, history, costs.channels),
+    }
+    policy = _policy_of(method, setup, actor, info)
+    return policy if setup.apart is None else _with_ladder(policy, setup, actor, seed, trying, budget)
+
+
+class Setup(NamedTuple):
+    """What a training begins with."""
+
+    config: Any
+    hyper: Any
+    data: Dataset
+    frozen: FrozenBehaviour
+    behaviour: Behaviour | None
+    lengths: Array  # of the episodes
+    apart: (
+        Array | None
+    )  # the episodes by which thresholds are tried; None where they are part of the training
+
+
+def _set_up(
+    method: str,
+    config: Any,
+    hyper: Any,
+    budget: Budget,
+    seed: int,
+    episodes: Episodes,
+    labels: Labels,
+    costs: StepCosts,
+    behaviour: Behaviour | None,
+) -> Setup:
+    """Check the logs, and bring them and the settings into the form that learners take."""
     allowed, entry = limits(budget, costs.channels), LEARNERS[method]
     _refuse_misfits(method, budget, allowed, episodes, labels, costs)
     transitions = Transitions.build(episodes, labels, costs)
@@ -90,43 +137,7 @@ def learn(
     if entry.settle is not None and behaviour is not None:
         apart = episodes_apart(len(episodes), behaviour.info["split"])
         data = data._replace(fitted=transitions_of(~apart, transitions.lengths))
-    made_from = [
-        method,
-        asdict(config),
-        [np.asarray(value).tolist() for value in hyper],
-        str(budget),
-        int(seed),
-    ]
-    made_from.append([costs.hash, None if behaviour is None else behaviour.hash])
-    keeper = _keeper(checkpoint, schedule.checkpoint_every, made_from, beyond)
-    training, trying = _parts(progress, 1.0 if apart is None else TRAINING_SHARE)
-    state, history = train(
-        entry.make, config, hyper, data, frozen, schedule.updates, seed, training, costs.channels, keeper
-    )
-    actor = entry.make(config).policy(state, frozen, hyper)
-    info = {
-        "budget": str(budget),
-        "threshold": per_channel([str(float(number)) for number in hyper.threshold], costs.channels),
-        "obs_size": data.obs.shape[-1],
-        "obs_shape": list(episodes.obs.shape[1:]),
-        "action_size": data.action.shape[-1],
-        "costs": costs.method,
-        "costs_hash": costs.hash,
-        "seed": seed,
-        "updates": schedule.updates,
-        "reward_unit": float(frozen.scaling.reward_unit),
-        "history": history,
-        **named_channels(costs.channels),
-        **_estimates(method, config, state, actor, data, history, costs.channels),
-    }
-    policy = _policy_of(method, config, actor, behaviour, data.cost.shape[-1], info)
-    _, _, act_at = compiled(method, config)
-    if apart is None or act_at is None:
-        return policy
-    lengths, models = transitions.lengths, WorldSettings(config.model_updates)
-    hazard = config.head == "hazard"
-    ladder = calibrate(act_at, actor, data, lengths, apart, hazard, config.rows, seed, trying, models)
-    return replace(policy, info={**info, "ladder": ladder.as_table()}).with_budget(budget)
+    return Setup(config, hyper, data, frozen, behaviour, transitions.lengths, apart)
 
 
 def _refuse_misfits(
@@ -210,9 +221,21 @@ def _imitated(method: str, budget: Budget, costs: StepCosts, hyper: Any) -> Arra
     return within
 
 
-def _keeper(checkpoint: str | Path | None, every: int, made_from: list[Any], beyond: bool) -> Keeper | None:
-    """What keeps the training on disk. made_from: everything that the training depends on."""
+def _keeper(
+    checkpoint: str | Path | None,
+    every: int,
+    setup: Setup,
+    method: str,
+    budget: Budget,
+    seed: int,
+    costs: StepCosts,
+    beyond: bool,
+) -> Keeper | None:
+    """What keeps the training on disk, under a digest of everything that it depends on but its length."""
     if checkpoint is not None:
+        numbers = [np.asarray(value).tolist() for value in setup.hyper]
+        parents = [costs.hash, None if setup.behaviour is None else setup.behaviour.hash]
+        made_from = [method, asdict(setup.config), numbers, str(budget), int(seed), parents]
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         return Keeper(Path(checkpoint), every, training, beyond)
     if beyond:
@@ -225,12 +248,24 @@ def _parts(progress: Progress, share: float) -> tuple[Progress, Progress]:
     return lambda done: progress(share * done), lambda done: progress(share + (1 - share) * done)
 
 
+def _facts(setup: Setup, costs: StepCosts) -> dict[str, Any]:
+    """What the policy was made from."""
+    return {
+        "threshold": per_channel([str(float(number)) for number in setup.hyper.threshold], costs.channels),
+        "obs_size": setup.data.obs.shape[-1],
+        "action_size": setup.data.action.shape[-1],
+        "costs": costs.method,
+        "costs_hash": costs.hash,
+        "reward_unit": float(setup.frozen.scaling.reward_unit),
+        **named_channels(costs.channels),
+    }
+
+
 def _estimates(
     method: str,
-    config: Any,
+    setup: Setup,
     state: Any,
     actor: Any,
-    data: Dataset,
     history: list[dict[str, Any]],
     channels: tuple[str, ...],
 ) -> dict[str, Any]:
@@ -241,19 +276,39 @@ def _estimates(
     estimates = [value for name, value in history[-1].items() if name.startswith("cost_estimate")]
     if estimates:
         facts["cost_estimate"] = per_channel(estimates, channels)
-    _, predict, _ = compiled(method, config)
+    _, predict, _ = compiled(method, setup.config)
     if predict is not None:
-        expected_return, expected_cost = predict(actor, data.obs[data.initial])
+        expected_return, expected_cost = predict(actor, setup.data.obs[setup.data.initial])
         facts["predicted_return"] = float(expected_return.mean())
         facts["predicted_cost"] = per_channel(expected_cost.mean(axis=0).tolist(), channels)
     return facts
 
 
-def _policy_of(
-    method: str, config: Any, actor: Any, behaviour: Behaviour | None, channels: int, info: dict[str, Any]
-) -> Policy:
+def _policy_of(method: str, setup: Setup, actor: Any, info: dict[str, Any]) -> Policy:
     """The trained policy as it is saved, with its functions."""
     sizes = {"obs_size": info["obs_size"], "action_size": info["action_size"]}
-    model = sizes if behaviour is None else behaviour.model.config
-    settings = {"config": asdict(config), "behaviour": model, "channels": channels}
+    model = sizes if setup.behaviour is None else setup.behaviour.model.config
+    settings = {"config": asdict(setup.config), "behaviour": model, "channels": setup.data.cost.shape[-1]}
     return restore_policy(Policy(SavedModel(method, settings, to_arrays(actor)), info))
+
+
+def _with_ladder(
+    policy: Policy, setup: Setup, actor: Any, seed: int, progress: Progress, budget: Budget
+) -> Policy:
+    """The policy at the threshold for its budget, by the thresholds that were tried on episodes kept apart."""
+    _, _, act_at = compiled(policy.model.method, setup.config)
+    if setup.apart is None or act_at is None:
+        return policy
+    ladder = calibrate(
+        act_at,
+        actor,
+        setup.data,
+        setup.lengths,
+        setup.apart,
+        setup.config.head == "hazard",
+        setup.config.rows,
+        seed,
+        progress,
+        WorldSettings(setup.config.model_updates),
+    )
+    return replace(policy, info={**policy.info, "ladder": ladder.as_table()}).with_budget(budget)
