@@ -14,12 +14,13 @@ import rci
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.types import Transitions
-from rci.learning import feasible, fit_behaviour, parse_options
+from rci.learning import fit_behaviour, parse_options
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.dataset import measure_scaling, to_device
-from rci.learning.feasible import Batch, Config, Hyper, choice_score, settle
+from rci.learning.methods import feasible
+from rci.learning.methods.feasible import Batch, Config, Hyper, choice_score, settle
+from rci.pipeline.jobs import Job
 from rci.redistribution import redistribute
-from rci.run.jobs import Job
 
 SMALL = {"hidden": 8, "batch_size": 4, "test_candidates": 5, "critics": 2}
 TINY = {"hidden": 16, "batch_size": 64, "test_candidates": 16, "updates": 600, "model_updates": 200}

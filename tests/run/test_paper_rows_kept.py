@@ -7,10 +7,10 @@ import json
 import pytest
 
 from rci.data.errors import RciError
-from rci.run import studies
-from rci.run.paper import study
-from rci.run.paper.experiments import OURS, Experiment, Logs
-from rci.run.paper.scales import scale_called
+from rci.studies import study as studies
+from rci.studies.paper import study
+from rci.studies.paper.experiments import OURS, Experiment, Logs
+from rci.studies.paper.scales import scale_called
 
 POINT = Experiment("e", (Logs("point"),), ("sparse", "hazard"), ("T3", "T5"), OURS)
 SMOKE = scale_called("smoke")
