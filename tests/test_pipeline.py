@@ -13,10 +13,12 @@ import pytest
 from tiny_run import FLAGS, RCI, TINY, finish, start
 
 from rci.data.errors import RciError
-from rci.engines.engine import ATTEMPTS, LOCAL, Engine
+from rci.engines.engine import LOCAL, Engine
+from rci.engines.run import ATTEMPTS
 from rci.pipeline.config import load_config
+from rci.pipeline.folder import alone_in
 from rci.pipeline.jobs import Job, run_job
-from rci.pipeline.run import alone_in, plan
+from rci.pipeline.plan import plan
 from rci.pipeline.run_jobs import run_jobs
 
 

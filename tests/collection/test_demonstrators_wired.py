@@ -13,7 +13,7 @@ from rci.data.errors import RciError
 from rci.engines import cores
 from rci.pipeline.config import load_config
 from rci.pipeline.jobs import Job, run_job
-from rci.pipeline.run import check_config, plan
+from rci.pipeline.plan import check_config, plan
 
 RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 TINY = [

@@ -26,7 +26,7 @@ from tiny_run import TINY, finish
 import rci
 from rci.cli.main import app
 from rci.pipeline.config import load_config
-from rci.pipeline.run import plan
+from rci.pipeline.plan import plan
 from rci.studies.paper.cells import cells, key_of
 from rci.studies.paper.experiments import EXPERIMENTS
 from rci.studies.paper.scales import SCALES

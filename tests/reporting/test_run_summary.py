@@ -16,7 +16,7 @@ from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
 from rci.pipeline.config import Collect, Compare, RunConfig
-from rci.pipeline.run import entries
+from rci.pipeline.plan import entries
 from rci.pipeline.summary import (
     critic_maps,
     field_entries,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rci.data.errors import RciError
-from rci.engines.engine import Engine, run_tasks
+from rci.engines.engine import Engine
 from rci.engines.object_store import ObjectStore
+from rci.engines.run import run_tasks
 from rci.pipeline.jobs import Job
 from rci.pipeline.stored_job import StoredJob
 

@@ -2,7 +2,7 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.pipeline.config import load_config, merge, parse_flags, presets_of
-from rci.pipeline.run import check_config, entries, plan
+from rci.pipeline.plan import check_config, entries, plan
 from rci.tasks import TASKS
 
 

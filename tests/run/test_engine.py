@@ -11,8 +11,9 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.engines import engine as engine_module
-from rci.engines.engine import ATTEMPTS, LOCAL, Engine, News, run_tasks
+from rci.engines.engine import LOCAL, Engine, News
 from rci.engines.local import _interrupts_later
+from rci.engines.run import ATTEMPTS, run_tasks
 
 
 @dataclass(frozen=True)

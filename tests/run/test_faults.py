@@ -34,8 +34,8 @@ from rci.engines.local import LocalPool
 from rci.engines.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
 from rci.engines.temporary_folders import CLUSTER, clear_leftovers, own_folder, work_folder
 from rci.pipeline.config import load_config
+from rci.pipeline.folder import alone_in
 from rci.pipeline.jobs import Job
-from rci.pipeline.run import alone_in
 from rci.pipeline.stored_job import KEPT, StoredJob, _one_by_one, tidy_cache
 from rci.studies.sweep.runner import plan_sweep
 
@@ -47,7 +47,7 @@ import typer
 from rci.pipeline.command_line import run_command
 from rci.engines.engine import Engine
 from rci.pipeline.jobs import Job
-from rci.pipeline.run import alone_in, prepare_folder, run_timed
+from rci.pipeline.folder import alone_in, prepare_folder, run_timed
 
 app = typer.Typer(pretty_exceptions_enable=False)
 

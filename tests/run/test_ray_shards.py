@@ -12,7 +12,8 @@ from shard_files import work_on, write_shard
 
 import rci
 from rci.data.errors import RciError
-from rci.engines.engine import ATTEMPTS, Engine, run_tasks
+from rci.engines.engine import Engine
+from rci.engines.run import ATTEMPTS, run_tasks
 from rci.shards.run import ShardTask
 
 # Ray prints and warns; and what is defined here is sent to workers by value, as they cannot import a test.
@@ -24,7 +25,8 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from shard_files import work_on
 from rci.data.errors import RciError
-from rci.engines.engine import Engine, run_tasks
+from rci.engines.engine import Engine
+from rci.engines.run import run_tasks
 from rci.shards.run import ShardTask
 
 def die(share):

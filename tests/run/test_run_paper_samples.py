@@ -9,7 +9,7 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.data.models import Policy, SavedModel
 from rci.data.types import Episode, Episodes, Labels, StepCosts
-from rci.pipeline.run import write_json
+from rci.pipeline.folder import write_json
 from rci.reporting.comparison.results import FIGURES
 from rci.reporting.run.contents import CriticMap, FieldMap
 from rci.studies.paper import samples

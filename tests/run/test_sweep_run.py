@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.engines.engine import Engine, News
-from rci.pipeline.run import alone_in
+from rci.pipeline.folder import alone_in
 from rci.reporting.figures.palette import LOOKS
 from rci.reporting.sweep.groups import series, series_looks
 from rci.studies.sweep import sweep
@@ -97,7 +97,7 @@ class HerePool:
 
 @pytest.fixture
 def here(monkeypatch):
-    monkeypatch.setattr("rci.engines.engine.open_pool", HerePool)
+    monkeypatch.setattr("rci.engines.run.open_pool", HerePool)
 
 
 def planned(grid, out=Path("x")):

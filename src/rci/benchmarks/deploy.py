@@ -51,7 +51,7 @@ def bench_runtime(policy: Policy, obs: Array, calls: int = 1000, seed: int = 0, 
     policy: from `rci.load` or `rci.learn`. obs: [rows, features], raw; all are compared, `calls` of them are timed.
     name: what the rows are called, if not by the method.
     """
-    from rci.runtime import act_with
+    from rci.deploy.policies import act_with
 
     rows = np.asarray(obs, np.float32)
     expected = _in_pieces(lambda piece: policy.act(piece, seed), rows)

@@ -17,7 +17,8 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.engines.cores import available_cores
-from rci.engines.engine import LOCAL, Engine, Named, Progress, Task, run_tasks
+from rci.engines.engine import LOCAL, Engine, Named, Progress, Task
+from rci.engines.run import run_tasks
 from rci.formats.importing.imported import optional
 from rci.pipeline.jobs import Job
 from rci.pipeline.run_jobs import run_jobs

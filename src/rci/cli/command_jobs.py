@@ -19,8 +19,9 @@ def run_here(jobs: list[Job], as_json: bool, outputs: Sequence[Path] = ()) -> No
     outputs: what to print of what was made, the last one alone if not given.
     """
     from rci.engines.cores import prepare_process
-    from rci.engines.engine import LOCAL, ThisProcess, run_tasks
+    from rci.engines.engine import LOCAL
     from rci.engines.progress import show_progress
+    from rci.engines.run import ThisProcess, run_tasks
 
     prepare_process()
     with show_progress() as report:

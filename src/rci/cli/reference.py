@@ -42,7 +42,8 @@ def reference(
     from rci.engines.engine import Engine
     from rci.engines.progress import show_study
     from rci.pipeline.config import parse_flags
-    from rci.studies.reference.study import parse_prices, rows_file, run_reference
+    from rci.pipeline.known_danger import rows_file
+    from rci.studies.reference.study import parse_prices, run_reference
     from rci.studies.reference.table import criteria_lines, reference_table
     from rci.tasks import TASKS, get
 

@@ -165,3 +165,17 @@ def own_file(folder: Path, name: str) -> Path:
             f"{path} is a link that leads out of {folder}; put the file itself there if you trust it."
         )
     return path
+
+
+@contextmanager
+def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
+    """A name to write to, which becomes `path` when all has gone well, and else vanishes."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise RciError(f"{target} exists; choose another name, or overwrite it: overwrite=True, --overwrite.")
+    if target.is_dir():
+        raise RciError(f"{target} is a folder; it is not overwritten.")
+    with saying("write", target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with placing(target) as temporary:
+            yield temporary

@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.files import replacing
 from rci.data.models import Policy
 from rci.data.record import Array, check_seed, expect
 from rci.data.store import versions
@@ -40,7 +41,6 @@ from rci.deploy.onnx_graph import (
     part,
     transformer,
 )
-from rci.formats.writers.export import replacing
 from rci.nets.attention import window_bias
 
 OPSET = 17  # of 2022: the first with layer normalisation

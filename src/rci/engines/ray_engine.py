@@ -12,13 +12,13 @@ import time
 from functools import cache
 from typing import Any
 
+from rci.data.code import code_digest
 from rci.data.store import versions
 from rci.engines.cores import claim_core, prepare_process
 from rci.engines.engine import Engine, News, Progress, Task, Work
 from rci.engines.ray_cluster import Cluster, last_line
 from rci.engines.temporary_folders import WORK, clear_leftovers, work_folder
 from rci.engines.work_log import Failure, attempt
-from rci.pipeline.jobs import code_digest
 
 COMPILER_SWITCHES = (
     "XLA_FLAGS",

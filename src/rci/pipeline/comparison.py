@@ -17,8 +17,8 @@ from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Oracle, StepCosts, kept_rows
 from rci.engines.engine import Engine, Report, reporting
 from rci.pipeline.config import parse_flags
+from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed, write_json
 from rci.pipeline.jobs import Job, oracle_of
-from rci.pipeline.run import alone_in, prepare_folder, read_timings, run_timed, write_json
 
 if TYPE_CHECKING:
     from rci.reporting.comparison.results import VariantResult

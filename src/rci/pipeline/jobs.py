@@ -11,11 +11,12 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.code import code_digest
 from rci.data.errors import RciError
 from rci.data.models import Policy
 from rci.data.options import build
@@ -23,18 +24,6 @@ from rci.data.record import Record
 from rci.data.store import Provenance
 from rci.engines.engine import Progress
 
-# What results depend on besides settings and inputs: this code. Pages and the command line are not part of it.
-CODE = (
-    "data",
-    "nets",
-    "tasks",
-    "collection",
-    "labeling",
-    "redistribution",
-    "learning",
-    "evaluation",
-    "pipeline/jobs.py",
-)
 READ_AT_ONCE = 16  # inputs that a process keeps open, with a file for every array: a sweep has thousands
 
 
@@ -85,22 +74,6 @@ def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
 
     task = TASKS.get(settings.get("task_name") or settings.get("task", ""))
     return () if task is None else task.packages
-
-
-@cache
-def code_digest() -> str:
-    """sha256 of the source files that results depend on."""
-    root = Path(__file__).parent.parent
-    files = [
-        file
-        for part in CODE
-        for file in sorted([root / part, *(root / part).rglob("*.py")])
-        if file.is_file()
-    ]
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
-    return digest.hexdigest()
 
 
 def input_hash(path: Path) -> str:

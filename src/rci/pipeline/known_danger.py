@@ -9,11 +9,15 @@ import numpy as np
 
 from rci.data.record import fitting
 from rci.evaluation.reference import Ruler, possible_at, reference_points, ruler, share_of_way
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.rows import RESULTS, Row, read_rows
 from rci.reporting.run.contents import KnownDanger
-from rci.studies.reference.study import rows_file
 
 Pair = tuple[float, float]  # mean return and violation rate
+
+
+def rows_file(task: str) -> Path:
+    """Where the rows of a task's reference are kept, seen from the folder that one works in."""
+    return RESULTS / f"reference-{task}.json"
 
 
 def known_rows(file: Path) -> list[Row]:

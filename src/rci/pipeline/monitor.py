@@ -10,9 +10,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedMonitor, StepCosts
+from rci.deploy.monitor import monitor_record, risk_of
 from rci.evaluation.detection import RATES, choose_level, detection_curve
 from rci.redistribution import score
-from rci.runtime import monitor_record, risk_of
 
 Row = dict[str, Any]
 LEARNED_BY_HEART = (

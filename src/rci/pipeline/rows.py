@@ -9,6 +9,7 @@ from typing import Any
 from rci.data.errors import RciError
 
 Row = dict[str, Any]
+RESULTS = Path("results")  # where rows are kept unless somewhere else is named; reports look for them here
 
 
 def read_rows(file: Path) -> list[Row]:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rci.data.errors import RciError
-from rci.engines.engine import Accept, Engine, Report, Task, accept_none, run_tasks
+from rci.engines.engine import Accept, Engine, Report, Task, accept_none
+from rci.engines.run import run_tasks
 from rci.pipeline.jobs import Job
 
 LATE = 60.0  # seconds after which a network file system shows what another machine wrote, at the latest

@@ -17,8 +17,9 @@ from rci.data.options import build
 from rci.data.record import Array
 from rci.data.types import Policy, Scores, StepCosts, kept_rows
 from rci.pipeline.config import RunConfig
+from rci.pipeline.folder import read_timings, write_json
 from rci.pipeline.jobs import oracle_of
-from rci.pipeline.run import Entry, cost_name, entries, entry_seed, read_timings, write_json
+from rci.pipeline.plan import Entry, cost_name, entries, entry_seed
 
 if TYPE_CHECKING:
     from rci.evaluation.reference import Ruler
@@ -113,8 +114,7 @@ def known_danger(task: str, out: Path) -> Ruler | None:
 
     They are copied to the run, whose report goes on showing them; None where there are none.
     """
-    from rci.pipeline.known_danger import known_rows, known_ruler
-    from rci.studies.reference.study import rows_file
+    from rci.pipeline.known_danger import known_rows, known_ruler, rows_file
 
     kept = out / "reference.json"
     rows = known_rows(rows_file(task)) or known_rows(kept)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.code import code_digest
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import versions
@@ -32,7 +33,6 @@ from rci.formats.tables.parquet import (
     parquet_schema,
 )
 from rci.formats.tables.readers import blocks_of, check_columns
-from rci.pipeline.jobs import code_digest
 from rci.shards.remote_file import File, below, file_state, is_address, names_in, read_small, reading
 
 FORMAT = 1  # of output shards and surveys

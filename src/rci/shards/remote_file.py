@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.data.files import saying, write_file
+from rci.data.files import replacing, saying, write_file
 from rci.engines.object_store import open_address
-from rci.formats.writers.export import replacing
 
 
 @dataclass(frozen=True, order=True)

@@ -15,11 +15,12 @@ from rci.data.cache import cache_folder
 from rci.data.errors import RciError, printable
 from rci.data.record import Array
 from rci.data.store import Provenance
-from rci.engines.engine import LOCAL, Engine, Report, Work, run_tasks
+from rci.engines.engine import LOCAL, Engine, Report, Work
 from rci.engines.object_store import ObjectStore
+from rci.engines.run import run_tasks
 from rci.formats.tables.mapping import ColumnNames
+from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
-from rci.pipeline.run import alone_in, prepare_folder
 from rci.pipeline.run_jobs import appears
 from rci.pipeline.stored_job import keep
 from rci.shards.chunks import Chunk, chunks_of, joined

@@ -18,10 +18,10 @@ from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Report
 from rci.pipeline.comparison import Variant, parse_variants
 from rci.pipeline.config import RunConfig, config_of
+from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
-from rci.pipeline.rows import Row
-from rci.pipeline.run import alone_in, prepare_folder
-from rci.studies.study import RESULTS, RowsFile, Study, Tell, complete, key_from, silent
+from rci.pipeline.rows import RESULTS, Row
+from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
 
 VERSION = 4  # to be raised when something outside of the settings changes what policies are
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, math.inf)

@@ -33,9 +33,10 @@ from rci.engines.engine import Engine
 from rci.engines.progress import show_study
 from rci.pipeline.command_line import run_command
 from rci.pipeline.config import PAPERS_LEARNER, RunConfig, load_config, parse_flags
+from rci.pipeline.folder import alone_in, prepare_folder, write_json
 from rci.pipeline.jobs import Job
+from rci.pipeline.plan import check_config, plan, redistributor_settings
 from rci.pipeline.rows import Row
-from rci.pipeline.run import alone_in, check_config, plan, prepare_folder, redistributor_settings, write_json
 from rci.studies.study import RowsFile, Study, complete, key_from
 
 # Of the learners, over those of the run; another learner is named by its "method".

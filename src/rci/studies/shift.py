@@ -23,9 +23,9 @@ from rci.engines.engine import Engine
 from rci.engines.progress import show_study
 from rci.pipeline.command_line import run_command
 from rci.pipeline.config import load_config
+from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.rows import Row
-from rci.pipeline.run import alone_in, prepare_folder
 from rci.studies.study import RowsFile, Study, complete
 
 

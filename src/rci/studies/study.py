@@ -19,13 +19,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from rci.data.errors import RciError
 from rci.engines.engine import Engine, Named, Report, Task
+from rci.pipeline.folder import read_timings, run_timed, write_json
 from rci.pipeline.jobs import Job
 from rci.pipeline.rows import Row, read_rows
-from rci.pipeline.run import read_timings, run_timed, write_json
 
 Cell = TypeVar("Cell", bound=Hashable)
 Tell = Callable[[int, int, float], None]  # cells done, cells in all, seconds left (inf = not known)
-RESULTS = Path("results")  # where rows are kept unless somewhere else is named; reports look for them here
 
 
 def silent(done: int, total: int, seconds_left: float) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.data.files import placing, saying, write_file
+from rci.data.files import replacing, write_file
 from rci.data.labels import Labels
 from rci.data.record import Array, expect
 from rci.data.types import Transitions, kept_rows
@@ -106,20 +106,6 @@ def require_space(folder: Path, size: int) -> None:
         raise RciError(
             f"{folder} needs about {size / 1e6:.1f} MB, but only {free / 1e6:.1f} MB are free there; make room."
         )
-
-
-@contextmanager
-def replacing(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
-    """A name to write to, which becomes `path` when all has gone well, and else vanishes."""
-    target = Path(path)
-    if target.exists() and not overwrite:
-        raise RciError(f"{target} exists; choose another name, or overwrite it: overwrite=True, --overwrite.")
-    if target.is_dir():
-        raise RciError(f"{target} is a folder; it is not overwritten.")
-    with saying("write", target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with placing(target) as temporary:
-            yield temporary
 
 
 @contextmanager

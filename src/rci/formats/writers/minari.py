@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike
 from rci.data.costs import StepCosts
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
+from rci.data.files import replacing
 from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.formats.importing.imported import Progress, optional, silent
 from rci.formats.sources.minari import datasets_root
 from rci.formats.sources.minari_storage import STORAGES
 from rci.formats.tables.episode_rows import is_one_hot
-from rci.formats.writers.export import KeptSteps, facts, kept_steps, replacing, require_space
+from rci.formats.writers.export import KeptSteps, facts, kept_steps, require_space
 
 EPISODE_BYTES = 1 << 15  # that Minari's storage takes for an episode beside its numbers
 

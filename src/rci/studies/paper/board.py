@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rci.data.errors import RciError
+from rci.pipeline.folder import write_json
 from rci.pipeline.rows import Row
-from rci.pipeline.run import write_json
 from rci.studies.paper.rows import judged_together, read_study
 
 

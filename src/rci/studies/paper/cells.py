@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rci.pipeline.jobs import Job, code_digest
+from rci.data.code import code_digest
+from rci.pipeline.jobs import Job
 from rci.studies.paper.experiments import (
     DISCOUNT,
     METHODS,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.code import code_digest
 from rci.data.errors import RciError
-from rci.pipeline.jobs import code_digest
 from rci.pipeline.rows import Row, read_rows
 from rci.studies.paper.cells import Cell, Places
 from rci.studies.paper.experiments import Scale

@@ -14,8 +14,9 @@ from rci.data.errors import RciError
 from rci.data.reference import Reference
 from rci.engines.engine import LOCAL, Engine, Report
 from rci.pipeline.config import load_config
-from rci.pipeline.rows import Row
-from rci.pipeline.run import alone_in, prepare_folder
+from rci.pipeline.folder import alone_in, prepare_folder
+from rci.pipeline.known_danger import rows_file
+from rci.pipeline.rows import RESULTS, Row
 from rci.studies.reference.drivers import (
     PPO,
     PRICES,
@@ -29,14 +30,9 @@ from rci.studies.reference.drivers import (
     scores_of,
     training_steps,
 )
-from rci.studies.study import RESULTS, RowsFile, Study, Tell, complete, silent
+from rci.studies.study import RowsFile, Study, Tell, complete, silent
 
 SEEDS, EPISODES = 3, 1000
-
-
-def rows_file(task: str) -> Path:
-    """Where the rows of a task's reference are kept, seen from the folder that one works in."""
-    return RESULTS / f"reference-{task}.json"
 
 
 def reference_setting(

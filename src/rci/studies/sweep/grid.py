@@ -113,7 +113,7 @@ def combinations(grid: Grid) -> list[dict[str, Any]]:
 
 def points_of(grid: Grid) -> list[Point]:
     """Every point with its settings, checked, so that no work is done before a mistake in one of them is found."""
-    from rci.pipeline.run import check_config
+    from rci.pipeline.plan import check_config
     from rci.tasks import get
 
     every = combinations(grid)

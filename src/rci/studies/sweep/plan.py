@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rci.data.errors import RciError
 from rci.pipeline.jobs import Job
-from rci.pipeline.run import Entry, entries, entry_seed, plan
+from rci.pipeline.plan import Entry, entries, entry_seed, plan
 from rci.studies.sweep.grid import Point
 
 UNUSED = ("rollouts",)  # what only the report of a single run shows

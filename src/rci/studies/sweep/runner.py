@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Named, Report
+from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed
 from rci.pipeline.rows import Row
-from rci.pipeline.run import alone_in, prepare_folder, read_timings, run_timed
 from rci.studies.sweep.grid import plain, points_of, read_grid
 from rci.studies.sweep.plan import SweepPlan, plan_points
 from rci.studies.sweep.rows import SweepRows, groups_of
