@@ -11,36 +11,26 @@ Importing this package loads nothing heavy; each name is resolved when it is fir
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
-# Where every name comes from. A module that is named under itself is given out whole.
-_NAMES = {
-    name: module
-    for module, names in {
-        "rci.collection": "collection collect",
-        "rci.data": "data",
-        "rci.data.errors": "RciError",
-        "rci.data.types": "Episode Episodes Labels Oracle Policy Scores StepCosts",
-        "rci.formats": "read_d4rl read_dsrl read_logs read_minari read_omnisafe import_d4rl import_dsrl "
-        "import_logs import_minari import_omnisafe import_dataset convert_dataset "
-        "write_dsrl write_minari write_parquet",
-        "rci.evaluation": "evaluation evaluate",
-        "rci.labeling": "labeling label",
-        "rci.learning": "learning learn",
-        "rci.learning.judging.fqe": "judge",
-        "rci.deploy.onnx": "export_onnx",
-        "rci.learning.judging.selection": "select",
-        "rci.nets": "nets",
-        "rci.redistribution": "redistribution redistribute",
-        "rci.reporting": "reporting",
-        "rci.runtime": "runtime",
-        "rci.tasks": "tasks",
-    }.items()
-    for name in names.split()
-}
+
+def _names() -> dict[str, str]:
+    """Where each public name comes from: written once, in the stub that type checkers and editors read too."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+    return {
+        name.name: f"rci.{name.name}" if node.module == "rci" else str(node.module)
+        for node in imports
+        for name in node.names
+    }
+
+
+_NAMES = _names()
 __all__ = ["__version__", "load", "save", *_NAMES]
 
 
