@@ -49,7 +49,7 @@ from rci.redistribution.base import Training
 from rci.reporting.comparison.results import markdown
 from rci.runtime import METHODS
 from rci.studies.ladder import budget_table, ladder_table
-from rci.studies.paper.document import results_document
+from rci.studies.paper.document import BUDGETED, results_document, tables_document
 from rci.studies.reference.table import criteria, criteria_lines, reference_table
 from rci.studies.shift import shift_table
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
@@ -727,7 +727,10 @@ def test_the_shift_in_the_docs_is_the_committed_one():
 
 
 def test_the_page_of_results_is_made_from_the_committed_rows():
-    assert results_document(committed("paper.json")) == (DOCS / "results.md").read_text()
+    rows = committed("paper.json")
+    budgets = {task: committed(f"one-training-{task}.json") for task in BUDGETED}
+    assert results_document(rows, budgets) == (DOCS / "results.md").read_text()
+    assert tables_document(rows) == (DOCS / "results_tables.md").read_text()
 
 
 def test_the_scaling_in_the_docs_is_the_committed_one():

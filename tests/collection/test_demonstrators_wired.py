@@ -80,7 +80,8 @@ def test_jobs_train_record_and_notice_changes(tmp_path):
 def test_a_whole_run_on_ppo_data(tmp_path):
     """Its report too: the exact risk of point is not known for what PPO recorded."""
     quick = [
-        "collect.episodes=60", "behaviour.updates=20", "behaviour.hidden=8", "learn.updates=5", "learn.hidden=8", "learn.model_updates=5",
+        "collect.episodes=60", "behaviour.updates=20", "behaviour.hidden=8", "learn.updates=5", "learn.hidden=8",
+        "learn.model_updates=5",
         "learn.batch_size=16", "compare.methods=['reward-only']", "evaluate.episodes=10", "evaluate.rollouts=2",
         "collect.recipe=ppo", *(f"ppo.{flag}" for flag in TINY),
     ]  # fmt: skip

@@ -3,12 +3,17 @@
 import json
 
 import pytest
-from paper_rows import row, sweep
+from paper_rows import sweep
 from typer.testing import CliRunner
 
 from rci.data.errors import RciError
-from rci.studies.paper.document import app, results_document
+from rci.evaluation.reference import ReferencePoint, Ruler
+from rci.studies.paper.document import BUDGETED, app, results_document, tables_document
+from rci.studies.paper.document import QUESTIONS as QUESTIONS_OF_THE_PAGE
+from rci.studies.paper.possible import standings
 from rci.studies.paper.questions import QUESTIONS
+
+POINT = ReferencePoint("informed", 30.0, 3, 0.0, 0.0, 0.01, 100.0, 99.0, 101.0, 100.0, None)
 
 
 def test_the_page_tells_command_seeds_duration_and_versions():
@@ -18,17 +23,45 @@ def test_the_page_tells_command_seeds_duration_and_versions():
     assert "To train and test 52 policies took 0.6 hours one after the other, about 0.3 on two cores;" in text
     assert "step costs are not counted." in " ".join(text.split())
     assert "Versions: jax 0.10.2, numpy 2.4.6, python 3.11.7." in text
-    assert "Seeds: highway 2." in text
+    assert "**The paper's system on the highway** (2 seeds so far)." in text
 
 
-def test_experiments_with_rows_have_tables_and_the_others_are_listed():
-    text = results_document(sweep("highway", seeds=2))
-    told, _, waiting = text.partition("## Not run yet")
-    assert "## The paper's system on the highway" in told
-    assert "| method | budget | seeds |" in told
-    assert "- Dataset composition\n" in waiting
-    assert "- The paper's system on the highway\n" not in waiting
-    assert "| Highway: no loss of return |" in told
+def test_answers_are_on_one_page_and_long_tables_on_another():
+    rows = sweep("highway", seeds=2)
+    answers, tables = results_document(rows), tables_document(rows)
+    assert "| Highway: no loss of return |" in answers
+    assert "**Dataset composition**. Not run yet." in answers
+    assert "| method | budget | seeds |" not in answers
+    assert "## The paper's system on the highway" in tables
+    assert "| method | budget | seeds |" in tables
+    assert "Dataset composition" not in tables
+
+
+def test_every_experiment_answers_one_of_the_questions():
+    asked = [name for _, names in QUESTIONS_OF_THE_PAGE for name in names]
+    assert sorted(asked) == sorted(QUESTIONS)
+
+
+def test_the_default_stands_beside_what_is_possible():
+    budgets = [
+        {"task": "highway", "budget": budget, "mean_return": gain, "violation_rate": rate, "costs": costs}
+        for budget, gain, rate, costs in (
+            ("inf", 70.0, 0.7, "sparse"),
+            ("0.1", 63.0, 0.02, "sparse"),
+            ("0.1", 66.0, 0.04, "sparse"),
+            ("0.1", 1.0, 0.9, "rudder"),  # other step costs are not the default
+        )
+    ]
+    found = standings(budgets, Ruler(0.0, 100.0, POINT, (POINT,)))
+    assert [(one.budget, one.seeds) for one in found] == [("inf", 1), ("0.1", 2)]
+    assert found[1].violation_rate == pytest.approx(0.03)
+    assert found[1].kept == pytest.approx(64.5 / 70.0)
+    assert found[1].possible == pytest.approx(0.0)  # the informed driver violates nowhere
+    # Merit: 0.645 - 0.03 against 0.7 - 0.7 without a budget and 1 of the driver.
+    assert found[1].share_of_way == pytest.approx(0.615)
+    assert standings(budgets[1:], None) == []  # nothing to compare with
+    text = results_document([], {"highway": budgets})
+    assert "| highway | 10.0% | 2 | 3.0% |" in text
 
 
 def test_the_text_depends_on_the_rows_alone():
@@ -38,29 +71,34 @@ def test_the_text_depends_on_the_rows_alone():
 
 def test_without_rows_nothing_was_run():
     text = results_document([])
-    assert text.count("\n- ") == len(QUESTIONS)
+    assert text.count("Not run yet.") == len(QUESTIONS)
     assert "Of 13 claims: 13 not yet measured." in text
+    assert "![" not in text
 
 
 def test_lines_of_text_are_short():
     long = [line for line in results_document(sweep("highway", seeds=1)).splitlines() if len(line) > 120]
-    assert all(line.startswith("|") for line in long)
+    assert all(line.startswith(("|", "![")) for line in long)  # tables, and what pictures show
 
 
-def test_the_command_writes_the_page(tmp_path):
-    rows, written = tmp_path / "paper.json", tmp_path / "results.md"
-    rows.write_text(json.dumps([row()]))
-    done = CliRunner().invoke(app, [str(rows), str(written)])
-    assert done.exit_code == 0
-    assert written.read_text() == results_document([row()])
+def test_the_command_writes_pages_and_pictures(tmp_path):
+    (tmp_path / "results").mkdir()
+    rows = sweep("highway", seeds=1)
+    (tmp_path / "results" / "paper.json").write_text(json.dumps(rows))
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    done = CliRunner().invoke(app, [str(tmp_path / "docs"), "--results", str(tmp_path / "results")])
+    assert done.exit_code == 0, done.output
+    budgets = {task: [] for task in BUDGETED}
+    assert (tmp_path / "docs" / "results.md").read_text() == results_document(rows, budgets)
+    assert (tmp_path / "docs" / "results_tables.md").read_text() == tables_document(rows)
+    assert (tmp_path / "docs" / "images" / "study-overview.png").read_bytes()[1:4] == b"PNG"
 
 
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "there is no file of rows"), ("[{}]", "row 0 has no field 'experiment'")]
 )
-def test_mistakes_are_told(tmp_path, content, message):
-    rows = tmp_path / "paper.json"
+def test_mistakes_are_named(tmp_path, content, message):
     if content is not None:
-        rows.write_text(content)
+        (tmp_path / "paper.json").write_text(content)
     with pytest.raises(RciError, match=message):
-        CliRunner().invoke(app, [str(rows), str(tmp_path / "x.md")], catch_exceptions=False)
+        CliRunner().invoke(app, [str(tmp_path), "--results", str(tmp_path)], catch_exceptions=False)
