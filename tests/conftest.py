@@ -106,6 +106,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore:Error reading persistent compilation cache entry")
 
 
+@pytest.fixture(autouse=True)
+def every_core() -> Iterator[None]:
+    """A command that is called in this process keeps it to one core; the next test has all of them again."""
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    yield
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
+
+
 @pytest.fixture(scope="module")
 def optimised() -> Iterator[None]:
     """Code that runs faster and takes longer to compile, for the tests of a file that train for long."""

@@ -124,6 +124,7 @@ def whole_study(seeds: int = 3) -> list[dict[str, Any]]:
         rows += sweep("composition", dataset=dataset, seeds=seeds)
     for noise in ("noisy", "adversarial"):
         rows += sweep("label-noise", noise=noise, seeds=seeds)
+    rows += sweep("controls", methods=("sparse", "sparse-10-steps"), seeds=seeds)
     every = (*METHODS, "rudder-prefix-guide")
     rows += under_best_learner("best-learner", "highway", every, seeds)
     rows += under_best_learner("best-learner-arm", "fetch-reach", every, seeds)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rci.data.errors import RciError
-from rci.engines import engine as engine_module
+from rci.engines import run as run_module
 from rci.engines.engine import LOCAL, Engine, News
 from rci.engines.local import _interrupts_later
 from rci.engines.run import ATTEMPTS, run_tasks
@@ -161,7 +161,7 @@ def test_a_task_that_kills_its_worker_is_given_up_and_its_last_words_are_kept(tm
 
 
 def test_what_cannot_land_is_a_failure_and_the_rest_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(engine_module, "open_pool", lambda engine: Instantly(1))
+    monkeypatch.setattr(run_module, "open_pool", lambda engine: Instantly(1))
     chores = [
         Chore("adrift", tmp_path, how="lands nowhere"),
         Chore("after", tmp_path, ("adrift",)),
@@ -182,7 +182,7 @@ def test_what_ends_a_run_does_not_hide_what_failed_before(tmp_path, monkeypatch)
         def outstanding(self):
             raise RciError("the store cannot be reached.")
 
-    monkeypatch.setattr(engine_module, "open_pool", lambda engine: Instantly(1))
+    monkeypatch.setattr(run_module, "open_pool", lambda engine: Instantly(1))
     chores = [Chore("adrift", tmp_path, how="lands nowhere"), Unreachable("other", tmp_path)]
     with pytest.raises(RciError) as failed:
         run_tasks(chores, LOCAL, silent)
@@ -242,7 +242,7 @@ class Instantly:
 
 def test_tasks_keep_their_order_when_several_can_be_done(tmp_path, monkeypatch):
     pool = Instantly(1)
-    monkeypatch.setattr(engine_module, "open_pool", lambda engine: pool)
+    monkeypatch.setattr(run_module, "open_pool", lambda engine: pool)
     chores = [
         Chore("a", tmp_path),
         Chore("b", tmp_path, ("a",)),

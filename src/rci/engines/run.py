@@ -39,6 +39,8 @@ def run_tasks(
     schedule = _Schedule(tasks)
     failures = dict[str, str]()
     lost = defaultdict[str, int](int)
+    if pool is None and engine.kind == "local":  # costs nothing, and refuses more workers than cores at once
+        pool = open_pool(engine)
     try:
         while schedule.ready or (pool is not None and pool.busy):
             while schedule.ready and (pool is None or pool.has_room()):

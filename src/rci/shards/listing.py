@@ -229,10 +229,7 @@ def kept_facts(file: File, key: str) -> dict[str, Any] | None:
 @cache
 def made_by() -> str:
     """The code and the versions of packages that step costs depend on."""
-    own = [
-        (Path(__file__).parent / name).read_text()
-        for name in ("shards.py", "shard_chunks.py", "shard_work.py")
-    ]
+    own = [(Path(__file__).parent / name).read_text() for name in ("listing.py", "chunks.py", "work.py")]
     packages = {**versions(()), "pyarrow": str(optional("pyarrow", "pyarrow").__version__)}
     return digest([code_digest(), packages, own])
 
