@@ -21,7 +21,7 @@ task = "point"
 collect.episodes = 60
 redistribute = {method = "rudder", epochs = 1, hidden = 4}
 behaviour = {updates = 10, hidden = 8}
-learn = {updates = 10, hidden = 8, batch_size = 16}
+learn = {updates = 10, hidden = 8, batch_size = 16, model_updates = 5}
 compare = {methods = ["rci"], budgets = [0.1], seeds = 1}
 evaluate.episodes = 20
 
