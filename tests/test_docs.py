@@ -42,6 +42,7 @@ from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
+from rci.learning.judging import calibration
 from rci.pipeline.comparison import results_of
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
@@ -156,6 +157,7 @@ def test_python_blocks_run(page, registries, load_module, monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     for place in (rci.learning, rci.learning.policy_training):
         monkeypatch.setattr(place, "fit_behaviour", fit_briefly)
+    monkeypatch.setattr(calibration, "STEPS", 800)  # it is enough that pages run
     namespace = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, namespace.__name__, namespace)
     for block in blocks(page, "python", "py"):
