@@ -41,7 +41,8 @@ def test_every_experiment_has_a_figure(study):
 
 def test_methods_look_the_same_everywhere(study):
     style = paper_looks(study)
-    assert list(style) == ["reward-only", "sparse", "uniform", "hazard", "rudder", "rudder-prefix-guide"]
+    known = ["reward-only", "sparse", "uniform", "hazard", "rudder"]
+    assert list(style) == [*known, "rudder-prefix-guide", "sparse-10-steps"]
     assert style["rudder"] == LOOKS["rci"]
     assert style["rudder-prefix-guide"] == OTHERS[0]
     assert all(style[name] == LOOKS[name] for name in ("reward-only", "sparse", "uniform", "hazard"))
