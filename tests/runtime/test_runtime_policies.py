@@ -91,14 +91,24 @@ def test_observations_that_are_arrays():
 
 @pytest.mark.parametrize("method", sorted(runtime.METHODS))
 def test_an_action_takes_less_than_a_millisecond(method):
-    """At the default sizes; the fastest of many calls, since other work on the machine is not the policy's."""
+    """At the default sizes; the fastest of many calls, since other work on the machine is not the policy's.
+
+    A busy machine is slower even then, so products of matrices are timed in between: an action never takes longer than
+    forty of them, of which an idle core does twenty in half a millisecond.
+    """
     taken, obs = runtime.act_with(random_policy(method)), observations(200)
-    times = []
+    rng = np.random.default_rng(0)
+    left, right = (rng.normal(size=shape).astype(np.float32) for shape in ((64, 128), (128, 128)))
+    times, products = [], []
     for row in obs:
         before = time.perf_counter()
         taken.act(row)
-        times.append(time.perf_counter() - before)
-    assert min(times) < 1e-3
+        between = time.perf_counter()
+        for _ in range(40):
+            left @ right
+        times.append(between - before)
+        products.append(time.perf_counter() - between)
+    assert min(times) < max(1e-3, min(products))
 
 
 def test_acting_needs_no_jax(tmp_path):
