@@ -7,6 +7,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from rci.data.errors import unknown_name
@@ -138,7 +139,7 @@ def seconds_left(missing: Iterable[Cell], rates: Rates) -> float:
     left = 0.0
     for cell in missing:
         known = rates.get((cell.logs.task, cell.learner), everything)
-        left += cell.updates * sum(known) / len(known) if known else FIRST_GUESS
+        left += cell.updates * median(known) if known else FIRST_GUESS  # a pause of the machine is no rate
     return left
 
 
