@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
-from rci.studies.paper.document import BUDGETED, app, results_document, tables_document
-from rci.studies.paper.document import QUESTIONS as QUESTIONS_OF_THE_PAGE
+from rci.studies.paper.document import BUDGETED, SECTIONS, app, results_document, tables_document
 from rci.studies.paper.possible import standings
 from rci.studies.paper.questions import QUESTIONS
 
@@ -38,7 +37,7 @@ def test_answers_are_on_one_page_and_long_tables_on_another():
 
 
 def test_every_experiment_answers_one_of_the_questions():
-    asked = [name for _, names in QUESTIONS_OF_THE_PAGE for name in names]
+    asked = [name for section in SECTIONS for name in section.experiments]
     assert sorted(asked) == sorted(QUESTIONS)
 
 

@@ -257,8 +257,8 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
     training = {**learn_settings(cell.training, scale), "budget": cell.training.budget}
     yield job("learn", training, inputs, trained, trail=trail, seed=seed * POLICIES + cell.policy)
     if policy != trained:
-        rung = {} if cell.budget == "inf" else {"rung": int(cell.budget[1:])}
-        yield job("limit", rung or {"budget": "inf"}, {"policy": trained}, policy)
+        limit = {"budget": "inf"} if cell.budget == "inf" else {"rung": int(cell.budget[1:])}
+        yield job("limit", limit, {"policy": trained}, policy)
     before = tuple[str, ...]()
     for purpose, count in (("selection", scale.selection_episodes), ("evaluation", cell.tests)):
         test = {"task": task, "episodes": count, "purpose": purpose}

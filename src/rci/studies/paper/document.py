@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -17,6 +17,7 @@ from rci.data.store import write_file
 from rci.pipeline.command_line import run_command
 from rci.pipeline.known_danger import known_rulers
 from rci.pipeline.rows import Row, read_rows
+from rci.reporting.figures.picture import Picture
 from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures
 from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
@@ -45,19 +46,32 @@ writes every number, table and figure of the study to a page of its own. This pa
 [results/paper.json](../results/paper.json), one per evaluated policy, as are the [long tables](results_tables.md):
 `python -m rci.studies.paper.document docs`.
 """
-PICTURES = {
-    OVERVIEW: 0,
-    "best-learner": 1,
-    "when-it-pays": 2,
-    "imperfect-labels": 2,
-}  # and the question they answer
-QUESTIONS = (
-    (
+
+
+class Section(NamedTuple):
+    """A question, the experiments that answer it, and those whose picture shows it."""
+
+    question: str
+    experiments: tuple[str, ...]
+    pictures: tuple[str, ...]
+
+
+SECTIONS = (
+    Section(
         "Is the paper's claim true as it stands?",
         ("highway", "fetch-reach", "readings", "composition", "label-noise", "controls"),
+        (OVERVIEW,),
     ),
-    ("Does redistribution pay under the best learner?", ("best-learner", "best-learner-arm")),
-    ("When does it pay?", ("when-it-pays", "imperfect-labels", "horizon")),
+    Section(
+        "Does redistribution pay under the best learner?",
+        ("best-learner", "best-learner-arm"),
+        ("best-learner",),
+    ),
+    Section(
+        "When does it pay?",
+        ("when-it-pays", "imperfect-labels", "horizon"),
+        ("when-it-pays", "imperfect-labels"),
+    ),
 )
 POSSIBLE = "How far is the best from what is possible?"
 BUDGETED = ("highway", "fetch-reach", "point")  # tasks with rows of `rci bench budgets`
@@ -70,27 +84,33 @@ def results_document(rows: Sequence[Row], budgets: Mapping[str, Sequence[Row]] |
     """
     rulers = known_rulers(TASKS)
     summary = paper_summary(rows, rulers)
+    return _answers(summary, paper_pictures(summary), standing_table(budgets or {}, rulers))
+
+
+def tables_document(rows: Sequence[Row]) -> str:
+    """The page of long tables."""
+    return _tables(paper_summary(rows, known_rulers(TASKS)))
+
+
+def _answers(summary: PaperSummary, drawn: Sequence[Picture], possible: str) -> str:
     parts = [INTRODUCTION, _facts(summary)]
-    pictures = {picture.name: picture for picture in paper_pictures(summary)}
-    for place, (question, names) in enumerate(QUESTIONS):
-        parts.append(f"## {question}\n")
-        if "highway" in names:
+    pictures = {picture.name: picture for picture in drawn}
+    for place, section in enumerate(SECTIONS):
+        parts.append(f"## {section.question}\n")
+        if place == 0:
             parts.append(f"{headline(summary)[1]}\n\n{claim_table(summary).markdown()}")
-        parts += [_answer(summary.experiment(name)) for name in names]
+        parts += [_answer(summary.experiment(name)) for name in section.experiments]
         parts += [
-            f"![{picture.alt}](images/study-{name}.png)\n\n{_wrapped(picture.caption)}\n"
-            for name, picture in pictures.items()
-            if PICTURES.get(name) == place
+            f"![{pictures[name].alt}](images/study-{name}.png)\n\n{_wrapped(pictures[name].caption)}\n"
+            for name in section.pictures
+            if name in pictures
         ]
-    possible = standing_table(budgets or {}, rulers)
     if possible:
         parts.append(f"## {POSSIBLE}\n\n{_wrapped(POSSIBLE_NOTE)}\n\n{possible}")
     return "\n".join(parts)
 
 
-def tables_document(rows: Sequence[Row]) -> str:
-    """The page of long tables."""
-    summary = paper_summary(rows, known_rulers(TASKS))
+def _tables(summary: PaperSummary) -> str:
     tables = paper_tables(summary)
     parts = ["# Long tables\n\nThe numbers behind the [results](results.md), experiment by experiment.\n"]
     parts += [_experiment(one, tables.get(one.name, [])) for one in summary.experiments if one.rows]
@@ -137,15 +157,17 @@ def write(
     file = results / "paper.json"
     if not file.is_file():
         raise RciError(f"there is no file of rows at {file}.")
-    rows = read_rows(file)
     budgets = {task: read_rows(results / f"one-training-{task}.json") for task in BUDGETED}
-    summary = paper_summary(rows, known_rulers(TASKS))
-    pages = {"results.md": results_document(rows, budgets), "results_tables.md": tables_document(rows)}
-    for name, text in pages.items():
+    rulers = known_rulers(TASKS)
+    summary = paper_summary(read_rows(file), rulers)
+    pictures = paper_pictures(summary)
+    answers = _answers(summary, pictures, standing_table(budgets, rulers))
+    for name, text in {"results.md": answers, "results_tables.md": _tables(summary)}.items():
         write_file(docs / name, text.encode())
         typer.echo(docs / name)
-    for picture in paper_pictures(summary):
-        if picture.name in PICTURES:
+    shown = {name for section in SECTIONS for name in section.pictures}
+    for picture in pictures:
+        if picture.name in shown:
             write_file(docs / "images" / f"study-{picture.name}.png", picture.png)
 
 
