@@ -53,7 +53,16 @@ from rci.data.types import (
     Scores as Scores,
 )
 from rci.data.types import (
+    Signal as Signal,
+)
+from rci.data.types import (
+    Signals as Signals,
+)
+from rci.data.types import (
     StepCosts as StepCosts,
+)
+from rci.data.types import (
+    Takeovers as Takeovers,
 )
 from rci.deploy.onnx import export_onnx as export_onnx
 from rci.evaluation import evaluate as evaluate

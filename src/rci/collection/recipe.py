@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ def split_shares(shares: Mapping[str, float], learned: Collection[str]) -> dict[
 def join(parts: list[Episodes], source: np.ndarray, sources: tuple[str, ...], task: str) -> Episodes:
     """Several recordings as one dataset."""
     names = ("obs", "action", "reward", "lengths", "terminated", "truncated")
-    arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Episodes(**arrays, source=source, sources=sources, task=task)
 
 

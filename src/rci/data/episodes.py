@@ -7,16 +7,17 @@ Row t of episode i stands at `step_offset[i] + t` in the arrays that have one ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
+from rci.data.signals import Signals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +43,8 @@ class Episodes(Record):
     """Recorded trajectories. `terminated`: the environment ended it; `truncated`: the time limit did.
 
     Neither flag means that the recording breaks off for another reason, such as a person's stop.
-    `source` says which of the behaviours named in `sources` recorded the episode.
+    `source` says which of the behaviours named in `sources` recorded the episode. `signals` names the numbers of
+    observations and actions; `keys` has what identifies each episode where it came from, such as its run and its robot.
     """
 
     kind: ClassVar[str] = "episodes"
@@ -58,10 +60,16 @@ class Episodes(Record):
     source: Array | None = None
     task: str = ""
     sources: tuple[str, ...] = ()
+    signals: Signals | None = None
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name, one for each episode
 
     def __post_init__(self) -> None:
         set_fields(self, lengths=check_lengths(self.lengths))
         steps, episodes = int(self.lengths.sum()), len(self.lengths)
+        set_fields(self, keys={name: [str(key) for key in keys] for name, keys in self.keys.items()})
+        for name, keys in self.keys.items():
+            if len(keys) != episodes:
+                raise RciError(f"there are {len(keys)} keys {name!r} for {episodes} episodes.")
         set_fields(self, sources=tuple(self.sources))
         set_fields(
             self, source=np.zeros(episodes, np.int32) if self.source is None else np.asarray(self.source)
@@ -93,6 +101,8 @@ class Episodes(Record):
             )
         if self.sources and (self.source.min() < 0 or self.source.max() >= len(self.sources)):  # type: ignore[union-attr]
             raise RciError(f"episodes.source must be an index into the {len(self.sources)} sources.")
+        if self.signals is not None:
+            self.signals.check_sizes(int(np.prod(self.obs.shape[1:])), int(np.prod(self.action.shape[1:])))
         for name, offset in (
             ("obs", self.obs_offset),
             ("action", self.step_offset),
@@ -186,6 +196,8 @@ class Episodes(Record):
             source=np.asarray(self.source)[chosen],
             task=self.task,
             sources=self.sources,
+            signals=self.signals,
+            keys={name: [keys[i] for i in chosen] for name, keys in self.keys.items()},
         )
 
     def _check_index(self, index: Array) -> Array:
@@ -216,8 +228,22 @@ class Episodes(Record):
 
         return plot_episodes(self)
 
+    def labels_of(self, what: Literal["obs", "action"]) -> list[str]:
+        """What to write beside each number of an observation or an action: its name and unit, where they are known."""
+        size = int(np.prod(getattr(self, what).shape[1:]))
+        return (self.signals or Signals()).labels(what, size)
+
     def meta(self) -> dict[str, Any]:
-        return {"task": self.task, "sources": list(self.sources)}
+        named = {} if self.signals is None else {"signals": self.signals.as_table()}
+        keyed = {"keys": dict(self.keys)} if self.keys else {}
+        return {"task": self.task, "sources": list(self.sources), **named, **keyed}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Episodes:
+        fields: dict[str, Any] = {**arrays, **meta}
+        if "signals" in meta:
+            fields["signals"] = Signals.from_table(meta["signals"])
+        return cls(**fields)
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ from rci.data.types import (
     SavedMonitor,
     Scores,
     StepCosts,
+    Takeovers,
 )
 
 FORMAT_VERSION = 1
@@ -48,7 +49,7 @@ KINDS: dict[str, type[Record]] = {
     cls.kind: cls
     for cls in (
         Demonstrators, Informed, Episodes, Oracle, Labels, StepCosts, Behaviour, Checkpoint, Policy, SavedMonitor,
-        Scores, Reference,
+        Scores, Reference, Takeovers,
     )
 }  # fmt: skip
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -17,6 +17,8 @@ from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.models import Behaviour, Checkpoint, Demonstrators, Informed, Policy, SavedModel, SavedMonitor
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
+from rci.data.signals import Signal, Signals
+from rci.data.takeovers import Takeovers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +36,10 @@ __all__ = [
     "SavedModel",
     "SavedMonitor",
     "Scores",
+    "Signal",
+    "Signals",
     "StepCosts",
+    "Takeovers",
     "Transitions",
     "first_true",
     "kept_rows",

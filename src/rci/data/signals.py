@@ -1,0 +1,67 @@
+"""What the numbers of observations and actions are called, in which units, and how often they were recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rci.data.errors import RciError
+
+
+class Signal(NamedTuple):
+    """One number of an observation or an action."""
+
+    name: str
+    unit: str = ""
+
+    @property
+    def label(self) -> str:
+        """As it is shown: lidar_3 [m]."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The signals of flat observations and actions, in their order; an empty one is not known."""
+
+    obs: tuple[Signal, ...] = ()
+    action: tuple[Signal, ...] = ()
+    rate: float | None = None  # steps per second, where known
+
+    def __post_init__(self) -> None:
+        for what in ("obs", "action"):
+            names = [signal.name for signal in getattr(self, what)]
+            if not all(names):
+                raise RciError(f"every signal of {what} needs a name.")
+            for name in names:
+                if names.count(name) > 1:
+                    raise RciError(f"two signals of {what} are called {name!r}; names must differ.")
+        if self.rate is not None and not (np.isfinite(self.rate) and self.rate > 0):
+            raise RciError(f"a rate is a positive number of steps per second, got {self.rate}.")
+
+    def check_sizes(self, obs_size: int, action_size: int) -> None:
+        """Refuse names for more or fewer numbers than there are."""
+        for what, size in (("obs", obs_size), ("action", action_size)):
+            named = len(getattr(self, what))
+            if named and named != size:
+                raise RciError(f"{named} signals of {what} are named, but there are {size}.")
+
+    def as_table(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "obs": [list(s) for s in self.obs],
+            "action": [list(s) for s in self.action],
+            "rate": self.rate,
+        }
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Signals:
+        """The inverse of `as_table`."""
+        obs, action = (tuple(Signal(*pair) for pair in table[what]) for what in ("obs", "action"))
+        return cls(obs, action, table["rate"])
+
+    def labels(self, what: str, size: int) -> list[str]:
+        """What to write beside each of `size` numbers of "obs" or "action"; "obs 7" where there is no name."""
+        return [signal.label for signal in getattr(self, what)] or [f"{what} {i}" for i in range(size)]
