@@ -15,9 +15,11 @@ from rci.data.types import Episodes, Labels
 from rci.learning import learn
 from rci.redistribution import redistribute
 
-GOOD = ("0.01", "0.04", "0.1", "0.2", "0.5", "inf")  # thresholds of critics that were trained long enough
-BAD = ("0.02", "0.1", "0.3", "inf")  # of critics that were not
-NOISE = {"half random": 0.5, "random": 1.0}  # share of the action that is drawn anew in every step
+# Thresholds of critics that were trained long enough, and of critics that were not.
+GOOD = ("0.02", "0.06", "0.12", "0.2", "0.35", "0.6", "inf")
+BAD = ("0.05", "0.15", "0.3", "0.6", "inf")
+# The share of the clone's action that is drawn anew in every step.
+NOISE = {"noise 15%": 0.15, "noise 30%": 0.3, "noise 60%": 0.6, "random": 1.0}
 NAMES = (*(f"good {t}" for t in GOOD), *(f"bad {t}" for t in BAD), "clone", *NOISE)
 UPDATES = {"good": 2_000, "bad": 150, "clone": 800}
 SIZES = {"hidden": 64, "test_candidates": 32, "row_hidden": 32, "model_updates": 0}

@@ -27,12 +27,12 @@ from rci.pipeline.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Tell, key_from, silent
 
 VERSION = 1  # to be raised when something outside of the settings changes what is found
-ROUNDS = (400, 150, 400)  # episodes of the logs, each round with a seed of its own
+ROUNDS = (400, 150)  # episodes of the logs, each round with a seed of its own
 FIRST_SEED = 100  # seeds below are for trying things out
-TESTS = 500  # episodes in which a policy is driven
+TESTS = 400  # episodes in which a policy is driven
 LEVEL = 0.9
 BUDGETS = (0.05, 0.1, 0.2)
-SETTINGS: dict[str, Any] = {"model_updates": 1_500, "hidden": 64, "updates": 1_500}
+SETTINGS: dict[str, Any] = {"model_updates": 3_000, "hidden": 64, "updates": 1_500}
 BEHAVIOUR: dict[str, Any] = {"updates": 1_500, "hidden": 64, "proposals": 0}
 
 
