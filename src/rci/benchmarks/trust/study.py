@@ -12,8 +12,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from rci.benchmarks.trust.policies import NAMES, SIZES, UPDATES, policies_of
 from rci.benchmarks.trust.worlds import TASKS, logs_of, truth_of
 from rci.data.estimates import Interval, PolicyEstimate, Support
@@ -134,13 +132,3 @@ def estimate_of(row: Row) -> PolicyEstimate:
 def truth_in(row: Row) -> float:
     """The share of the test episodes that were stopped."""
     return float(row["stopped"]) / float(row["tests"])
-
-
-def ranks_agree(estimates: Sequence[float], truths: Sequence[float]) -> float:
-    """Spearman's rank correlation; nan where one of them does not vary."""
-    from scipy.stats import rankdata
-
-    a, b = rankdata(estimates), rankdata(truths)
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return math.nan
-    return float(np.corrcoef(a, b)[0, 1])
