@@ -102,6 +102,7 @@ def row(stopped, angle, error=0.01, outside=0.1, task="tank"):
         "estimated_return": [1.0, 0.5, 1.5],
         "logged_return": [1.0, 0.9, 1.1],
         "logged_stops": 150,
+        "bias": {},
         "stopped": stopped,
         "tests": 100,
     }

@@ -24,13 +24,13 @@ from rci.learning.judging.estimate import Findings, concluded, gather, look_at
 from rci.pipeline.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Tell, key_from, silent
 
-VERSION = 1  # to be raised when something outside of the settings changes what is found
+VERSION = 2  # to be raised when something outside of the settings changes what is found
 ROUNDS = (400, 150)  # episodes of the logs, each round with a seed of its own
 FIRST_SEED = 100  # seeds below are for trying things out
 TESTS = 400  # episodes in which a policy is driven
 LEVEL = 0.9
 BUDGETS = (0.05, 0.1, 0.2)
-SETTINGS: dict[str, Any] = {"model_updates": 3_000, "hidden": 64, "updates": 1_500}
+SETTINGS: dict[str, Any] = {"model_updates": 2_000, "hidden": 64, "updates": 1_500}
 BEHAVIOUR: dict[str, Any] = {"updates": 1_500, "hidden": 64, "proposals": 0}
 
 
@@ -113,6 +113,7 @@ def _as_table(found: Findings) -> Row:
         "estimated_return": [float(x) for x in found.earned],
         "logged_return": [float(x) for x in found.logged_earned],
         "logged_stops": found.stopped,
+        "bias": {name: float(each) for name, each in found.bias.items()},
     }
 
 
@@ -125,6 +126,7 @@ def estimate_of(row: Row) -> PolicyEstimate:
         Interval(*row["logged_return"]),
         row["logged_stops"],
         row["episodes"],
+        row["bias"],
     )
     return concluded(findings, LEVEL)
 

@@ -8,22 +8,25 @@ weighted    recorded episodes weighed by how the policy would have acted, of whi
 robust      the second corrected by the third
 agreeing    the episodes that the policy agrees with, as they are: it may agree with those that went well
 
-The last three say nothing where fewer than 10 episodes count.
+The last three say nothing where fewer than 10 episodes count. The first two are checked where the truth is known: they
+are asked about the behaviour that recorded the logs, and how far they are from what the logs show is held against them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.estimates import Interval, PolicyEstimate, Support
-from rci.data.models import Behaviour, Policy
+from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.shares import clopper_pearson
@@ -37,7 +40,15 @@ from rci.learning.behaviour import (
     rows_of_obs,
 )
 from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
-from rci.learning.judging.combination import Opinion, angle, combined, interval, normal_quantile, widened
+from rci.learning.judging.combination import (
+    Opinion,
+    angle,
+    checked,
+    combined,
+    interval,
+    normal_quantile,
+    widened,
+)
 from rci.learning.judging.fqe import policy_actions
 from rci.learning.judging.hazard import Settings as HazardSettings
 from rci.learning.judging.hazard import Steps, fit_chances, steps_of
@@ -52,13 +63,15 @@ from rci.learning.judging.importance import (
 from rci.learning.judging.support import Recorded, measure_recorded, shares_outside
 from rci.learning.judging.trials import Trial, Worlds, fit_worlds, limit_hazards, try_policy
 from rci.learning.judging.world import Settings as WorldSettings
+from rci.nets.keys import stage_key
 
 Progress = Callable[[float], None]
 FITTING_SHARE = 0.7  # of the time
 STEPS, FEWEST, MOST = 9_600, 32, 200  # of a trial, as in `calibration.py`
 FEW = 10  # episodes: of fewer nothing is concluded
 # What each method gets wrong whatever the logs, as an angle; see docs/trust.md for how they were found.
-METHOD_ERROR = {"models": 0.1, "chances": 0.2, "weighted": 0.2, "robust": 0.2, "agreeing": 0.2}
+METHOD_ERROR = {"models": 0.12, "chances": 0.2, "weighted": 0.2, "robust": 0.2, "agreeing": 0.3}
+OUTSIDE_ERROR = 0.3  # of methods that learn from steps, where all of the policy's are outside of the data
 
 
 @dataclass(frozen=True)
@@ -92,6 +105,7 @@ class Evidence:
     earned: Array  # of each episode, until its stop or its end
     settings: Settings
     seed: int
+    bias: Mapping[str, float]  # of methods, asked about the behaviour that recorded the logs
 
 
 def estimate(
@@ -164,7 +178,7 @@ def gather(
     world = WorldSettings(updates=chosen.model_updates, hidden=chosen.hidden)
     episode = np.repeat(np.arange(len(lengths)), lengths)
     seen, done = np.asarray(data.obs)[np.asarray(data.row)], np.asarray(data.action)
-    return Evidence(
+    evidence = Evidence(
         data=data,
         scaling=scaling,
         worlds=fit_worlds(data, lengths, limits, rows, chosen.models, seed, world, progress),
@@ -177,7 +191,35 @@ def gather(
         earned=np.bincount(episode, weights=np.asarray(transitions.reward, np.float64)),
         settings=chosen,
         seed=seed,
+        bias={},
     )
+    return replace(evidence, bias=_biases(behaviour_policy(frozen), evidence))
+
+
+def behaviour_policy(frozen: FrozenBehaviour) -> Policy:
+    """The fitted behaviour as a policy: every action is a draw of its own."""
+    keys = itertools.count()
+    centre = frozen.scaling.action_centre
+
+    @jax.jit
+    def draw(key: jax.Array, obs: jax.Array) -> jax.Array:
+        return frozen.scaling.decode_action(frozen.candidates(key, frozen.scaling.obs(obs), 1)[:, 0])
+
+    def step(seed: int, memory: Any, obs: Array) -> tuple[Array, Any]:
+        key = jax.random.fold_in(stage_key(seed, "behaviour policy"), next(keys))
+        return np.asarray(draw(key, jnp.asarray(obs))), memory
+
+    info = {"obs_size": len(frozen.scaling.obs.mean), "action_size": len(centre)}
+    return Policy(SavedModel("behaviour", {}, {}), info, step=step)
+
+
+def _biases(control: Policy, evidence: Evidence) -> dict[str, float]:
+    """How far each method is from what the logs show, as an angle."""
+    everybody = np.ones(len(evidence.lengths), bool)
+    truth = float(angle(evidence.stopped.mean()))
+    recorded, _ = _opinions_of_recorded(control, evidence, everybody)
+    opinions = {"models": opinion_of_models(_trial(control, evidence, everybody).stop), **recorded}
+    return {name: opinions[name].angle - truth for name in ("models", "chances")}
 
 
 def estimate_from(policy: Policy, evidence: Evidence, held_out: Array, level: float = 0.9) -> PolicyEstimate:
@@ -194,6 +236,7 @@ class Findings(NamedTuple):
     logged_earned: Interval
     stopped: int  # of the logged episodes
     episodes: int
+    bias: Mapping[str, float]  # of methods; see Evidence
 
 
 def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -> Findings:
@@ -214,12 +257,16 @@ def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -
         mean_interval(evidence.earned[None], level),
         int(evidence.stopped.sum()),
         len(evidence.stopped),
+        evidence.bias,
     )
 
 
 def concluded(findings: Findings, level: float) -> PolicyEstimate:
     """One interval from all opinions, each widened by what its method gets wrong whatever the logs."""
     opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in findings.opinions.items()}
+    for name, bias in findings.bias.items():
+        off_data = OUTSIDE_ERROR * findings.support.outside
+        opinions[name] = checked(widened(opinions[name], off_data), bias)
     methods = {name: interval(each, level) for name, each in opinions.items()}
     silent = {name: Interval(0.5, 0.0, 1.0) for name in METHOD_ERROR if name not in methods}
     share = findings.stopped / findings.episodes
