@@ -18,9 +18,9 @@ from rci.learning.judging.estimate import (
     estimate_from,
     gather,
     mean_interval,
-    opinion_of_models,
 )
 from rci.learning.judging.hazard import stop_target
+from rci.learning.judging.opinions import opinion_of_models
 from rci.learning.judging.support import distances, measure_recorded, shares_outside
 from rci.learning.judging.trials import limit_hazards
 
