@@ -93,7 +93,7 @@ def monitor(
     ] = 0.05,
     as_json: AsJson = False,
 ) -> None:
-    """A monitor that scores a running episode and raises an alarm; its level is chosen on held-out safe episodes.
+    """Make a monitor that raises an alarm in a running episode; its level is chosen on held-out safe episodes.
 
     rci.runtime.load_monitor reads it, with NumPy alone. OUT-detection has a table and a figure: lead time and share of
     stops detected against false alarms.

@@ -97,7 +97,15 @@ def config_of(task: str, preset: str, layers: Sequence[Table]) -> RunConfig:
         raise RciError(f"the seed must be 0 to {MAX_SEED}, got {config.seed}.")
     if config.compare.seeds < 1:
         raise RciError(f"compare.seeds must be at least 1, got {config.compare.seeds}.")
-    return config
+    return _with_plain_budgets(config)
+
+
+def _with_plain_budgets(config: RunConfig) -> RunConfig:
+    """The same settings with 5% as 0.05, so that both are one run to everything that comes after."""
+    from rci.data.budgets import parse_budget
+
+    budgets = tuple(parse_budget(b) if isinstance(b, str) and "%" in b else b for b in config.compare.budgets)
+    return dataclasses.replace(config, compare=dataclasses.replace(config.compare, budgets=budgets))
 
 
 def presets_of(task: str) -> list[str]:
