@@ -43,17 +43,17 @@ def sweep(
     Example: rci sweep grid.toml --out runs/sweep
     """
     from rci.engines.engine import Engine
-    from rci.engines.progress import show_progress
+    from rci.engines.progress import show_study
     from rci.studies.sweep.runner import plan_sweep, run_sweep
 
     where = Engine(engine, workers, address, store)
     if plan:
-        facts, told = plan_sweep(grid, out)
-        print_json(facts) if as_json else print_text(told)
+        facts, text = plan_sweep(grid, out)
+        print_json(facts) if as_json else print_text(text)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
-    with show_progress() as report:
-        result = run_sweep(grid, out, where, report, command)
+    with show_study() as (report, tell):
+        result = run_sweep(grid, out, where, report, command, tell)
     if as_json:
         print_json(result.rows)
     elif result.page is not None:
