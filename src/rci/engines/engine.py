@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.extras import require_extra
 
 Progress = Callable[[float], None]
 ENGINES = ("local", "ray")
@@ -86,6 +87,10 @@ class Engine:
             raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
         if self.store is not None:
             refuse_password(self.store)
+        if self.kind == "ray":
+            require_extra("ray", "the engine 'ray'")
+        if self.store is not None:
+            require_extra("store", "a store of results")
         if self.store == "":
             raise RciError("--store is empty; name a folder or an address.")
         if self.workers is not None and self.workers < 1:

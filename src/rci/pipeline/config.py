@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from importlib import resources
@@ -16,6 +17,7 @@ from rci.data.toml import parse_toml
 
 Table = dict[str, Any]
 PAPERS_LEARNER = ("learn.method=bcq-lagrangian", "behaviour.model=vae")  # as flags, under those of a user
+SHARE = re.compile(r"(?<![\w.\"'=%-])\d+(?:\.\d+)?%(?![\w\"'%])")  # 5%, which TOML would want in quotes
 MAX_SEED = 1_000_000  # a seed times the stride of comparisons must stay a 32-bit number
 
 
@@ -183,7 +185,7 @@ def parse_flags(flags: Sequence[str]) -> Table:
         if not equals or not all(part for part in name.split(".")):
             raise RciError(f"a setting is written key=value, such as learn.updates=3000, not {flag!r}.")
         try:
-            value = parse_toml(f"value = {text}")["value"]
+            value = parse_toml(f"value = {SHARE.sub(r'"\g<0>"', text)}")["value"]
         except ValueError:
             value = text
         for part in reversed(name.split(".")):

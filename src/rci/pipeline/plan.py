@@ -6,10 +6,14 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rci.data.errors import RciError, unknown_name
+from rci.data.errors import RciError, unknown_method, unknown_name
 from rci.pipeline.config import RunConfig
 from rci.pipeline.jobs import Job
 
+OF_COMPARISONS = {
+    "rci": "step costs by the redistributor of [redistribute]",
+    "reward-only": "no costs and no budget: what the logs teach of the reward alone",
+}
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 
 
@@ -56,8 +60,9 @@ def check_config(config: RunConfig) -> None:
         refuse_percentiles(repr(chosen), own)
     judged = audits or LEARNERS[chosen].settle is not None  # by the labels, whatever the costs are
     for method in config.compare.methods:
-        if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
-            raise unknown_name("method of the comparison", method, names)
+        if method not in (*OF_COMPARISONS, *REDISTRIBUTORS):
+            makers = {name: one.make for name, one in REDISTRIBUTORS.items()}
+            raise unknown_method("method of the comparison", method, makers, OF_COMPARISONS)
         options = redistributor_settings(config, method)
         name = options.pop("method")
         settings = parse_redistributor(name, options)
