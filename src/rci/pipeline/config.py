@@ -185,7 +185,8 @@ def parse_flags(flags: Sequence[str]) -> Table:
         if not equals or not all(part for part in name.split(".")):
             raise RciError(f"a setting is written key=value, such as learn.updates=3000, not {flag!r}.")
         try:
-            value = parse_toml(f"value = {SHARE.sub(r'"\g<0>"', text)}")["value"]
+            quoted = SHARE.sub(r'"\g<0>"', text)
+            value = parse_toml(f"value = {quoted}")["value"]
         except ValueError:
             value = text
         for part in reversed(name.split(".")):
