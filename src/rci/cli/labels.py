@@ -122,8 +122,7 @@ def export_labels(
         list[str], typer.Option(metavar="NAME", help="Only this annotator; may be repeated.")
     ] = [],  # noqa: B006
     missing: Annotated[
-        str,
-        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
+        str, typer.Option(help="Episodes without a label: refuse, drop, or count them as safe.")
     ] = "refuse",
     as_json: AsJson = False,
 ) -> None:

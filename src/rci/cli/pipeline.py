@@ -10,15 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import (
-    Address,
-    AsJson,
-    EngineName,
-    Settings,
-    Store,
-    Workers,
-    print_json,
-)
+from rci.pipeline.command_line import Address, AsJson, EngineName, Settings, Store, Workers, print_json
 
 
 def run(
@@ -62,8 +54,7 @@ def run(
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    as_json: AsJson = False,
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")], as_json: AsJson = False
 ) -> None:
     """Write the report of a finished run again.
 

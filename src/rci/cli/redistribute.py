@@ -141,13 +141,7 @@ def _transfer(
 
 
 def _compare(
-    inputs: dict[str, Path],
-    compare: str,
-    out: Path,
-    seeds: int,
-    seed: int,
-    engine: Engine,
-    as_json: bool,
+    inputs: dict[str, Path], compare: str, out: Path, seeds: int, seed: int, engine: Engine, as_json: bool
 ) -> None:
     """Several redistributors in workers; their table and the path of their page."""
     import shutil

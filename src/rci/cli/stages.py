@@ -116,8 +116,7 @@ def evaluate(
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Any artefact folder.")],
-    as_json: AsJson = False,
+    path: Annotated[Path, typer.Argument(help="Any artefact folder.")], as_json: AsJson = False
 ) -> None:
     """Say what an artefact is, how it was made, and whether it is intact.
 

@@ -31,6 +31,11 @@ class Named(Protocol):
         """Unique among the tasks of a run."""
 
 
+def title_of(task: Named) -> str:
+    """What people are shown of a task: its title, if it has one, or its name."""
+    return str(getattr(task, "title", "") or task.name)
+
+
 class Task(Named, Protocol):
     """A piece of work that knows whether it is done."""
 

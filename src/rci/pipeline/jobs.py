@@ -42,6 +42,7 @@ class Job:
     trail: Path | None = (
         None  # where a training is kept for a longer one to go on from; no part of what is made
     )
+    title: str = ""  # what to call it to people, if not by its name
 
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rci.data.budgets import in_words
 from rci.data.errors import RciError, unknown_method, unknown_name
 from rci.pipeline.config import RunConfig
 from rci.pipeline.jobs import Job
@@ -14,6 +16,13 @@ OF_COMPARISONS = {
     "rci": "step costs by the redistributor of [redistribute]",
     "reward-only": "no costs and no budget: what the logs teach of the reward alone",
 }
+TITLES = {  # of jobs that serve every policy
+    "demonstrators": "train demonstrators",
+    "collect": "record episodes",
+    "label": "label episodes",
+    "behaviour": "fit the behaviour model",
+}
+WORDS = {"evaluate": "test", "rollouts": "film"}  # stages to people
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 
 
@@ -153,13 +162,17 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
         name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
         settings = redistributor_settings(config, entry.method)
         output = out / "costs" / name.removeprefix("costs-")
-        jobs[name] = Job(
-            name, "redistribute", settings, entry_seed(config, entry), logged, output, ("label",)
-        )
+        title, seed = f"step costs by {settings['method']}{seed_of(entry, config)}", entry_seed(config, entry)
+        jobs[name] = Job(name, "redistribute", settings, seed, logged, output, ("label",), title=title)
     for entry in entries(config):
         for job in _jobs_of(entry, config, out, {**logged, **model}):
             jobs[job.name] = job
-    return list(jobs.values())
+    return [replace(job, title=job.title or TITLES[job.name]) for job in jobs.values()]
+
+
+def seed_of(entry: Entry, config: RunConfig) -> str:
+    """The seed of a policy in the title of its jobs, where there are several."""
+    return f", seed {entry.seed}" if config.compare.seeds > 1 else ""
 
 
 def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
@@ -170,15 +183,17 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
     needs = (f"costs-{costs}", *({"behaviour"} & set(inputs)))
     learn, inputs = f"learn-{entry.name}", {**inputs, "costs": out / "costs" / costs}
+    words = f"{entry.method}, {in_words(entry.budget)}{seed_of(entry, config)}"
     if LEARNERS[config.learn["method"]].settle is None:
         settings = {**config.learn, "budget": str(entry.budget)}
-        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs)]
+        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs, title=f"learn {words}")]
     else:  # one training serves every budget, and reward-only as well
         name, whole = f"train-{costs}", out / "trainings" / costs
-        limit = {"budget": str(entry.budget)}
+        limit, title = {"budget": str(entry.budget)}, f"learn from {cost_name(entry.method)} costs"
+        unlimited = {**config.learn, "budget": "inf"}
         jobs = [
-            Job(name, "learn", {**config.learn, "budget": "inf"}, seed, inputs, whole, needs),
-            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,)),
+            Job(name, "learn", unlimited, seed, inputs, whole, needs, title=title + seed_of(entry, config)),
+            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,), title=f"limit {words}"),
         ]
     stages = [("evaluate", "scores", config.evaluate.episodes)]
     if entry.seed == 0:
@@ -186,7 +201,8 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     for stage, folder, episodes in stages:
         test = {"task": config.task, "episodes": episodes}
         output = out / folder / entry.name
-        jobs.append(Job(f"{stage}-{entry.name}", stage, test, seed, {"policy": policy}, output, (learn,)))
+        name, title = f"{stage}-{entry.name}", f"{WORDS[stage]} {words}"
+        jobs.append(Job(name, stage, test, seed, {"policy": policy}, output, (learn,), title=title))
     return jobs
 
 

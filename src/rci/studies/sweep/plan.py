@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rci.data.errors import RciError
 from rci.pipeline.jobs import Job
 from rci.pipeline.plan import Entry, entries, entry_seed, plan
-from rci.studies.sweep.grid import Point
+from rci.studies.sweep.grid import Point, value_text
 
 UNUSED = ("rollouts",)  # what only the report of a single run shows
 
@@ -73,7 +73,23 @@ def plan_points(points: Sequence[Point], out: Path) -> SweepPlan:
         for job in made.values():
             jobs.setdefault(job.name, job)
         asked.append(tuple(dict.fromkeys(job.name for job in made.values())))
-    return SweepPlan(tuple(points), jobs, tuple(asked), tuple(policies))
+    values = shared_values(points, asked)
+    titled = {name: replace(job, title=f"{job.title}{values[name]}") for name, job in jobs.items()}
+    return SweepPlan(tuple(points), titled, tuple(asked), tuple(policies))
+
+
+def shared_values(points: Sequence[Point], asked: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The values of the grid that all points agree on that ask for a job, in brackets; by the job's name."""
+    agreed = dict[str, dict[str, str]]()
+    for point, names in zip(points, asked):
+        own = {name: value_text(value) for name, value in point.values.items()}
+        for name in names:
+            others = agreed.setdefault(name, own)
+            agreed[name] = {axis: text for axis, text in others.items() if own[axis] == text}
+    return {
+        name: f" ({', '.join(f'{axis}={text}' for axis, text in values.items())})" if values else ""
+        for name, values in agreed.items()
+    }
 
 
 def named_by_recipe(job: Job, made: Mapping[Path, Job], out: Path) -> Job:
