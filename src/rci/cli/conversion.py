@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Seed, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 
 def import_dataset(
@@ -91,6 +91,7 @@ def monitor(
     false_alarms: Annotated[
         float, typer.Option(min=0.0001, max=0.9999, help="Share of safe episodes that may be interrupted.")
     ] = 0.05,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a monitor that raises an alarm in a running episode; its level is chosen on held-out safe episodes.
@@ -105,5 +106,5 @@ def monitor(
     prepare_process()  # before anything imports JAX
     from rci.pipeline.conversion import write_monitor
 
-    found, text = write_monitor(costs, episodes, labels, out, false_alarms)
-    print_json(found) if as_json else print_text(text)
+    facts, text = write_monitor(costs, episodes, labels, out, false_alarms, overwrite)
+    print_json(facts) if as_json else print_text(text)

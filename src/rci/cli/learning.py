@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rci.cli.command_jobs import run_here
+from rci.cli.command_jobs import Shown, run_here
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Seed, Settings, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, Settings, Verbose, print_json, print_text
 
 
 def learn(
@@ -28,6 +28,8 @@ def learn(
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
+    verbose: Verbose = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a policy that stays within the budget, from logs alone.
@@ -65,12 +67,12 @@ def learn(
         )
     budgets = split_budgets(budget)
     model = behaviour or labels.with_name(f"{labels.name}-behaviour")
-    given = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
-    given.check_parent(read(labels, "labels"))
+    step_costs = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
+    step_costs.check_parent(read(labels, "labels"))
     for each in budgets:
-        own = limits(each, given.channels)
+        allowed = limits(each, step_costs.channels)
         if LEARNERS[method].settle is not None:
-            refuse_percentiles(repr(method), own)
+            refuse_percentiles(repr(method), allowed)
     logged = {"episodes": episodes, "labels": labels}
     inputs = {**logged, "costs": costs, **({"behaviour": model} if proposes else {})}
     jobs = (
@@ -78,7 +80,7 @@ def learn(
     )
     trainings = training_jobs({"method": method, **options}, budgets, seed, inputs, out)
     places = [out] if len(budgets) == 1 else [out / each for each in budgets]
-    run_here([*jobs, *trainings.values()], as_json, places)
+    run_here([*jobs, *trainings.values()], Shown(as_json, verbose, overwrite), places)
     for remark in training_remarks(places, model if proposes else None):
         typer.echo(f"rci: {remark}", err=True)
     if not all_kept(places):
@@ -119,9 +121,9 @@ def select(
     from rci.pipeline.selection import select_policies, selection_table
 
     inputs = {"episodes": episodes, "labels": labels, "costs": costs}
-    found = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)
+    chosen = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)
     if as_json:
-        print_json(found)
+        print_json(chosen)
     else:
-        print_text(selection_table(found))
-        typer.echo(found["chosen"])
+        print_text(selection_table(chosen))
+        typer.echo(chosen["chosen"])

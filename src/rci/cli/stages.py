@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from rci.cli.command_jobs import run_here, show
+from rci.cli.command_jobs import Shown, run_here, show
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Seed, Settings
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, Settings, Verbose
 
 
 def collect(
@@ -22,6 +22,8 @@ def collect(
     ] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
+    verbose: Verbose = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Record episodes; the truth about them is kept apart, in OUT-oracle.
@@ -56,7 +58,7 @@ def collect(
 
         build(Config, options, "ppo")
         jobs.insert(0, Job("demonstrators", "demonstrators", {"task_name": task, **options}, seed, {}, place))
-    run_here(jobs, as_json)
+    run_here(jobs, Shown(as_json, verbose, overwrite))
 
 
 def label(
@@ -70,6 +72,8 @@ def label(
     ] = None,
     noise: Annotated[str, typer.Option(help="Imperfect supervisor: noisy, adversarial, human.")] = "clean",
     seed: Seed = 0,
+    verbose: Verbose = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Say where each episode was stopped, by a task's rule or from a file.
@@ -92,7 +96,10 @@ def label(
     if stops is not None:
         recorded = manifest["arrays"]["lengths"]["shape"][0]
         settings = {"stops": read_stops(stops, recorded), "noise": noise}
-    run_here([Job("label", "label", settings, seed, {"episodes": episodes}, out)], as_json)
+    run_here(
+        [Job("label", "label", settings, seed, {"episodes": episodes}, out)],
+        Shown(as_json, verbose, overwrite),
+    )
 
 
 def evaluate(
@@ -101,6 +108,8 @@ def evaluate(
     out: Out,
     episodes: Annotated[int, typer.Option(min=1, help="How many episodes.")] = 1000,
     seed: Seed = 0,
+    verbose: Verbose = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Test a policy on fresh episodes of a task, with the true rule.
@@ -112,7 +121,10 @@ def evaluate(
 
     get(task)
     settings = {"task": task, "episodes": episodes}
-    run_here([Job("evaluate", "evaluate", settings, seed, {"policy": policy}, out)], as_json)
+    run_here(
+        [Job("evaluate", "evaluate", settings, seed, {"policy": policy}, out)],
+        Shown(as_json, verbose, overwrite),
+    )
 
 
 def inspect(
@@ -122,4 +134,4 @@ def inspect(
 
     Example: rci inspect runs/point-quick/episodes
     """
-    show(path, as_json, verify=True)
+    show(path, as_json, verbose=True, verify=True)

@@ -15,6 +15,10 @@ MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every detail of what was made.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what was made there with other settings.")
+]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
