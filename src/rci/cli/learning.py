@@ -9,7 +9,18 @@ import typer
 
 from rci.cli.command_jobs import Shown, run_here
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, Settings, Verbose, print_json, print_text
+from rci.pipeline.command_line import (
+    AsJson,
+    Log,
+    Out,
+    Overwrite,
+    Seed,
+    Settings,
+    Verbose,
+    print_json,
+    print_text,
+    warn,
+)
 
 
 def learn(
@@ -28,6 +39,7 @@ def learn(
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
+    log: Log = None,
     verbose: Verbose = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -52,7 +64,9 @@ def learn(
     from rci.data.store import read
     from rci.learning import LEARNERS, parse_options
     from rci.learning.behaviour import Config as BehaviourConfig
+    from rci.pipeline.tracking import experiment, log_job
     from rci.pipeline.trainings import all_kept, training_jobs, training_remarks
+    from rci.reporting.trackers.tracker import open_tracker
 
     options = stage_flags(settings)
     model_options = options.pop("behaviour", {})
@@ -80,7 +94,13 @@ def learn(
     )
     trainings = training_jobs({"method": method, **options}, budgets, seed, inputs, out)
     places = [out] if len(budgets) == 1 else [out / each for each in budgets]
-    run_here([*jobs, *trainings.values()], Shown(as_json, verbose, overwrite), places)
+    every_job = [*jobs, *trainings.values()]
+    config = {"method": method, "budget": budget, "seed": seed, **options, "behaviour": model_options}
+    tracker = open_tracker(log, out.with_name(f"{out.name}-{log}"), warn)
+    with experiment(tracker, out.name, config):
+        run_here(every_job, Shown(as_json, verbose, overwrite), places)
+        for job in every_job:
+            log_job(tracker, job)
     for remark in training_remarks(places, model if proposes else None):
         typer.echo(f"rci: {remark}", err=True)
     if not all_kept(places):

@@ -10,7 +10,18 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import Address, AsJson, EngineName, Settings, Store, Workers, print_json
+from rci.pipeline.command_line import (
+    Address,
+    AsJson,
+    EngineName,
+    Log,
+    Settings,
+    Store,
+    Workers,
+    print_json,
+    print_text,
+    warn,
+)
 
 
 def run(
@@ -26,6 +37,7 @@ def run(
     engine: EngineName = "local",
     address: Address = None,
     store: Store = None,
+    log: Log = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the whole pipeline: collect, label, redistribute, learn, evaluate, report.
@@ -38,6 +50,7 @@ def run(
     from rci.engines.progress import show_progress
     from rci.pipeline.config import load_config
     from rci.pipeline.run import run_pipeline
+    from rci.reporting.trackers.tracker import open_tracker
     from rci.tasks import get
 
     get(task)
@@ -45,11 +58,13 @@ def run(
     folder = out or Path("runs") / f"{task}-{preset}"
     chosen = load_config(task, preset, config, settings, seed)
     command = shlex.join(["rci", *sys.argv[1:]])
+    tracker = open_tracker(log, folder, warn)
     with show_progress() as report:
-        page = run_pipeline(chosen, folder, where, report, command)
+        page = run_pipeline(chosen, folder, where, report, command, tracker)
     if as_json:
         print_json({"report": str(page), "results": json.loads((folder / "results.json").read_text())})
     else:
+        print_text(json.loads((page.parent / "summary.json").read_text())["headline"])
         typer.echo(page)
 
 

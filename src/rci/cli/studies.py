@@ -14,12 +14,14 @@ from rci.pipeline.command_line import (
     Address,
     AsJson,
     EngineName,
+    Log,
     Out,
     Settings,
     Store,
     Workers,
     print_json,
     print_text,
+    warn,
 )
 
 
@@ -30,6 +32,7 @@ def sweep(
     engine: EngineName = "local",
     address: Address = None,
     store: Store = None,
+    log: Log = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Only list the points, and how much is shared and left.")
     ] = False,
@@ -44,16 +47,17 @@ def sweep(
     """
     from rci.engines.engine import Engine
     from rci.engines.progress import show_study
+    from rci.reporting.trackers.tracker import open_tracker
     from rci.studies.sweep.runner import plan_sweep, run_sweep
 
-    where = Engine(engine, workers, address, store)
+    where, tracker = Engine(engine, workers, address, store), open_tracker(log, out, warn)
     if plan:
         facts, text = plan_sweep(grid, out)
         print_json(facts) if as_json else print_text(text)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
     with show_study() as (report, tell):
-        result = run_sweep(grid, out, where, report, command, tell)
+        result = run_sweep(grid, out, where, report, command, tell, tracker)
     if as_json:
         print_json(result.rows)
     elif result.page is not None:

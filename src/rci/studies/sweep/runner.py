@@ -11,6 +11,8 @@ from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Named, Report
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.rows import Row
+from rci.pipeline.tracking import SweepLog
+from rci.reporting.trackers.tracker import UNTRACKED, Tracker
 from rci.studies.study import Study, Tell, complete, silent
 from rci.studies.sweep.grid import plain, points_of, read_grid
 from rci.studies.sweep.plan import SweepPlan, plan_points
@@ -46,23 +48,37 @@ def sweep(grid: Source, out: str | Path, engine: Engine = LOCAL) -> list[Row]:
 
 
 def run_sweep(
-    grid: Source, out: Path, engine: Engine, report: Report, command: str = "", tell: Tell = silent
+    grid: Source,
+    out: Path,
+    engine: Engine,
+    report: Report,
+    command: str = "",
+    tell: Tell = silent,
+    tracker: Tracker = UNTRACKED,
 ) -> SweepResult:
     """Run what is not done, write the rows as they come, and the page at the end."""
     plan = plan_points(points_of(read_grid(grid)), out)
     _check_folder(out)
     prepare_folder(out)
     with alone_in(out):
-        return _run_alone(plan, out, engine, report, command, tell)
+        return _run_alone(plan, out, engine, report, command, tell, tracker)
 
 
 def _run_alone(
-    plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str, tell: Tell
+    plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str, tell: Tell, tracker: Tracker
 ) -> SweepResult:
     from rci.reporting.sweep.groups import SweepFacts
     from rci.reporting.sweep.page import write_sweep
 
     rows, begun, failed = SweepRows(plan, out), False, None
+    log = SweepLog(
+        tracker,
+        out.name,
+        [
+            (point.name, point.config.as_table(), [plan.jobs[name] for name in names])
+            for point, names in zip(plan.points, plan.asked)
+        ],
+    )
     study = Study(
         cells=plan.policies,
         key=rows.key,
@@ -76,6 +92,8 @@ def _run_alone(
         nonlocal begun
         begun = True
         report(job, share, seconds)
+        if share == 1.0:
+            log.done(job.name)
 
     try:
         complete(study, rows, out, engine, note, tell)
@@ -94,6 +112,7 @@ def _run_alone(
         missing = len(plan.policies) - len(every_row)
         facts = SweepFacts(command, len(plan.points), len(plan.policies), missing, versions)
         page = write_sweep(groups, facts, out / "report")
+    log.close(page)
     return SweepResult(every_row, groups, page, failed)
 
 
