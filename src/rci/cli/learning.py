@@ -96,11 +96,11 @@ def learn(
     places = [out] if len(budgets) == 1 else [out / each for each in budgets]
     every_job = [*jobs, *trainings.values()]
     config = {"method": method, "budget": budget, "seed": seed, **options, "behaviour": model_options}
-    tracker = open_tracker(log, out.with_name(f"{out.name}-{log}"), warn)
+    tracker = open_tracker(log, out.parent, warn)
     with experiment(tracker, out.name, config):
         run_here(every_job, Shown(as_json, verbose, overwrite), places)
         for job in every_job:
-            log_job(tracker, job)
+            log_job(tracker, job, Path(job.output.name))
     for remark in training_remarks(places, model if proposes else None):
         typer.echo(f"rci: {remark}", err=True)
     if not all_kept(places):

@@ -37,7 +37,7 @@ def _run_alone(
     jobs = plan(config, out)
     names = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in names}
-    run_timed(jobs, out, engine, logging_jobs(tracker, jobs, report), timings)
+    run_timed(jobs, out, engine, logging_jobs(tracker, jobs, out, report), timings)
     # The report is no artefact: it is cheap, and written anew each time.
     with reporting(report, "report"):
         return write_summary(config, out, command)

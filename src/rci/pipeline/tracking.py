@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ def experiment(tracker: Tracker, name: str, config: Mapping[str, Any], group: st
     tracker.end()
 
 
-def logging_jobs(tracker: Tracker, jobs: Sequence[Job], report: Report) -> Report:
-    """The same report, which logs the output of a job as soon as it is done."""
+def logging_jobs(tracker: Tracker, jobs: Sequence[Job], out: Path, report: Report) -> Report:
+    """The same report, which logs the output of a job in the folder `out` as soon as it is done."""
     if tracker is UNTRACKED:
         return report
     by_name = {job.name: job for job in jobs}
@@ -39,17 +39,23 @@ def logging_jobs(tracker: Tracker, jobs: Sequence[Job], report: Report) -> Repor
     def note(task: Named, share: float, seconds: float | None) -> None:
         report(task, share, seconds)
         if share == 1.0 and task.name in by_name:
-            log_job(tracker, by_name[task.name])
+            job = by_name[task.name]
+            log_job(tracker, job, job.output.relative_to(out))
 
     return note
 
 
-def log_job(tracker: Tracker, job: Job) -> None:
-    """Log what a job made: its address, the curves of a training, the results of a test."""
+def log_job(tracker: Tracker, job: Job, place: Path) -> None:
+    """Log what a job made: its address, the curves of a training, the results of a test.
+
+    place: what to call it, such as policies/sparse-0.05-seed0.
+    """
     manifest = read_manifest(job.output)
-    tracker.artefact(job.name, str(job.output.absolute()), manifest["hash"])
+    tracker.artefact(place.as_posix(), str(job.output.absolute()), manifest["hash"])
     if job.stage in TRAINED:
-        log_policy(tracker, job.output.name, manifest["meta"]["info"])
+        log_curves(tracker, place.name, manifest["meta"]["info"])
+    if manifest["kind"] == "policy":
+        log_expected(tracker, place.name, manifest["meta"]["info"])
     if job.stage in TESTED:
         scores = read(job.output, "scores", verify=False)
         numbers = {
@@ -58,14 +64,18 @@ def log_job(tracker: Tracker, job: Job) -> None:
             "mean_return_until_stop": scores.mean_return_until_stop,
             **_by_channel("violation_rate", scores.info.get("channel_violation_rate", {})),
         }
-        tracker.curves(f"test/{job.output.name}", 0, numbers)
+        tracker.curves(f"test/{place.name}", 0, numbers)
 
 
-def log_policy(tracker: Tracker, name: str, info: Mapping[str, Any]) -> None:
-    """The curves of a training, and what is expected of the policy at its end."""
+def log_curves(tracker: Tracker, name: str, info: Mapping[str, Any]) -> None:
+    """The curves of a training."""
     for means in info.get("history", ()):
         numbers = {key: value for key, value in means.items() if key != STEP and math.isfinite(value)}
         tracker.curves(name, int(means[STEP]), numbers)
+
+
+def log_expected(tracker: Tracker, name: str, info: Mapping[str, Any]) -> None:
+    """What is expected of a policy."""
     expected = dict[str, float]()
     for key in ("predicted_return", "predicted_cost", "expected_violation", "violation_bound"):
         value = info.get(key)
@@ -83,13 +93,20 @@ def log_figures(tracker: Tracker, report: Path) -> None:
 
 
 class SweepLog:
-    """An experiment for every point of a sweep, logged when its last job is done."""
+    """An experiment for every point of a sweep, logged when its last job is done.
+
+    Each point is a name, settings and jobs, by where a single run would write what they make: so that curves of
+    different points have the same names.
+    """
 
     def __init__(
-        self, tracker: Tracker, group: str, points: Sequence[tuple[str, Mapping[str, Any], Collection[Job]]]
+        self,
+        tracker: Tracker,
+        group: str,
+        points: Sequence[tuple[str, Mapping[str, Any], Mapping[Path, Job]]],
     ) -> None:
         self.tracker, self.group, self.points = tracker, group, points
-        self.waiting = [{job.name for job in jobs} for _, _, jobs in points]
+        self.waiting = [{job.name for job in jobs.values()} for _, _, jobs in points]
         self.askers = defaultdict[str, list[int]](list)
         for number, names in enumerate(self.waiting if tracker is not UNTRACKED else ()):
             for name in names:
@@ -102,8 +119,8 @@ class SweepLog:
             if not self.waiting[number]:
                 point, config, jobs = self.points[number]
                 with experiment(self.tracker, point, config, self.group):
-                    for job in jobs:
-                        log_job(self.tracker, job)
+                    for place, job in jobs.items():
+                        log_job(self.tracker, job, place)
 
     def close(self, page: Path | None) -> None:
         """The points that failed, and the pictures of all together."""

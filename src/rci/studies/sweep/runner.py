@@ -75,8 +75,8 @@ def _run_alone(
         tracker,
         out.name,
         [
-            (point.name, point.config.as_table(), [plan.jobs[name] for name in names])
-            for point, names in zip(plan.points, plan.asked)
+            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in places.items()})
+            for point, places in zip(plan.points, plan.places)
         ],
     )
     study = Study(
