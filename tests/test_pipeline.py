@@ -36,7 +36,10 @@ def finished(tiny_run):
 
 def test_it_ends_with_the_path_of_the_report(finished):
     out, stdout = finished
-    page = Path(stdout.strip())
+    headline, page = stdout.splitlines()
+    assert headline.startswith("With a budget of ")
+    assert "violated in" in headline
+    page = Path(page)
     assert page == out / "report" / "index.html"
     assert "rci" in page.read_text()
     assert "Where the policies push" in page.read_text()

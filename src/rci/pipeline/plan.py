@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rci.data.budgets import in_words
 from rci.data.errors import RciError, unknown_method, unknown_name
+from rci.data.extras import require_modules
 from rci.pipeline.config import RunConfig
 from rci.pipeline.jobs import Job
 
@@ -52,6 +53,7 @@ def check_config(config: RunConfig) -> None:
     from rci.redistribution.base import made
     from rci.tasks import get
 
+    require_modules(get(config.task).packages, f"the task {config.task!r}")
     trained = needs_demonstrators(config.task, config.collect.recipe)
     build(ppo.Config, config.ppo, "ppo")
     if config.label.noise not in (*NOISES, "clean"):
