@@ -37,8 +37,8 @@ def import_dataset(
     from rci.pipeline.conversion import import_to
 
     with show_share("import") as progress:
-        found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
-    print_json(found) if as_json else print_text(text)
+        facts, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
+    print_json(facts) if as_json else print_text(text)
 
 
 def _tell_continuing(steps: int) -> None:
@@ -70,7 +70,7 @@ def export(
     if onnx:
         if labels is not None or costs is not None or data_format is not None or overwrite:
             raise RciError("--onnx takes a policy and a file to write, and nothing else.")
-        found, text = export_policy(source, Path(out), seed)
+        facts, text = export_policy(source, Path(out), seed)
     else:
         if labels is None or costs is None:
             raise RciError(
@@ -79,8 +79,8 @@ def export(
             )
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
-        found, text = export_data(source, labels, costs, out, data_format, overwrite)
-    print_json(found) if as_json else print_text(text)
+        facts, text = export_data(source, labels, costs, out, data_format, overwrite)
+    print_json(facts) if as_json else print_text(text)
 
 
 def monitor(

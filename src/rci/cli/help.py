@@ -45,11 +45,11 @@ class Commands(TyperGroup):
         """Write every heading with its commands, each with the first sentence of its help, never cut off."""
         width = max(map(len, self.commands))
         for heading in HEADINGS:
-            own = [name for name in self.commands if heading_of(self.commands[name]) == heading]
-            if own:
+            below = [name for name in self.commands if heading_of(self.commands[name]) == heading]
+            if below:
                 with formatter.section(heading):
                     formatter.write_dl(
-                        [(f"{name:{width}}", sentence_of(self.commands[name])) for name in own]
+                        [(f"{name:{width}}", sentence_of(self.commands[name])) for name in below]
                     )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

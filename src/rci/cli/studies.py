@@ -104,9 +104,9 @@ def paper(
         print_json(lines) if as_json else typer.echo(table)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
-    page, found = run_paper(only, preset, Engine(engine, workers, address, store), folder, rows, command)
+    page, every_row = run_paper(only, preset, Engine(engine, workers, address, store), folder, rows, command)
     if as_json:
-        print_json({"page": str(page), "rows": found})
+        print_json({"page": str(page), "rows": every_row})
     else:
         typer.echo(page)
 
@@ -155,7 +155,7 @@ def reference(
     get(task)
     chosen = None if prices is None else parse_prices(prices)
     with show_study("drivers") as (report, tell):
-        found = run_reference(
+        drivers = run_reference(
             task,
             chosen,
             seeds,
@@ -169,9 +169,9 @@ def reference(
             tell,
         )
     if as_json:
-        print_json(found)
+        print_json(drivers)
         return
-    print_text(reference_table(found))
-    for line in criteria_lines(found):
+    print_text(reference_table(drivers))
+    for line in criteria_lines(drivers):
         print_text(line)
     typer.echo(rows or rows_file(task))

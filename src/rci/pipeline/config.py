@@ -148,9 +148,9 @@ def lay(under: Table, over: Table) -> Table:
     for section in ("learn", "redistribute"):
         method = _method(over, section)
         if method not in (None, _method(under, section)):
-            known = method_settings(section).get(method) if isinstance(method, str) else None
-            if known is not None:  # else it is unknown, which is found later
-                shared = {key: value for key, value in under[section].items() if key in known}
+            settings = method_settings(section).get(method) if isinstance(method, str) else None
+            if settings is not None:  # else it is unknown, which is found later
+                shared = {key: value for key, value in under[section].items() if key in settings}
                 under = {**under, section: shared}
     return merge(under, over)
 
@@ -171,10 +171,10 @@ def method_settings(section: str) -> dict[str, Set[str]]:
 
 def _method(table: Table, section: str) -> Any:
     """The method that a table names, if any; whether it is a name is checked later."""
-    own = table.get(section, {})
-    if not isinstance(own, Mapping):
-        raise RciError(f"settings.{section} must be a table, not {own!r} ({type(own).__name__}).")
-    return own.get("method")
+    inner = table.get(section, {})
+    if not isinstance(inner, Mapping):
+        raise RciError(f"settings.{section} must be a table, not {inner!r} ({type(inner).__name__}).")
+    return inner.get("method")
 
 
 def parse_flags(flags: Sequence[str]) -> Table:

@@ -59,8 +59,8 @@ def check_config(config: RunConfig) -> None:
     if config.label.noise not in (*NOISES, "clean"):
         raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
     budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
-    own = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
-    numbers = [limit for limit in own if not isinstance(limit, str)]
+    allowed = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
+    numbers = [limit for limit in allowed if not isinstance(limit, str)]
     learner = dict(config.learn)
     chosen = learner.pop("method")
     shape, _, _ = parse_options(chosen, learner)
@@ -68,7 +68,7 @@ def check_config(config: RunConfig) -> None:
         getattr(shape, "estimate", "") == "audited"
     )  # then a number is compared with labels, not with costs
     if LEARNERS[chosen].settle is not None:
-        refuse_percentiles(repr(chosen), own)
+        refuse_percentiles(repr(chosen), allowed)
     judged = audits or LEARNERS[chosen].settle is not None  # by the labels, whatever the costs are
     for method in config.compare.methods:
         if method not in (*OF_COMPARISONS, *REDISTRIBUTORS):
@@ -81,7 +81,7 @@ def check_config(config: RunConfig) -> None:
         for limit in numbers if method != "reward-only" and not judged else ():
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     limited = [method for method in config.compare.methods if method != "reward-only"]
-    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
+    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in allowed):
         raise RciError(
             f"the learner {chosen!r} knows no budget, so the budgets {', '.join(budgets)} would be ignored; set "
             "compare.budgets to [inf], or choose a learner that keeps budgets."

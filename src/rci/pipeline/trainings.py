@@ -73,10 +73,10 @@ def not_kept(info: dict[str, Any]) -> str:
         return ""
     bound = info["violation_bound"]
     lowest = bound.items() if isinstance(bound, dict) else [("", bound)]
-    told = ", ".join(f"{value:.1%}{f' for {name}' if name else ''}" for name, value in lowest)
+    listed = ", ".join(f"{value:.1%}{f' for {name}' if name else ''}" for name, value in lowest)
     return (
-        f"no threshold is expected to keep the budget {info['budget']}: the lowest bound is {told}, and the policy has "
-        "that threshold. Ask for more, or record more safe episodes."
+        f"no threshold is expected to keep the budget {info['budget']}: the lowest bound is {listed}, and the policy "
+        "has that threshold. Ask for more, or record more safe episodes."
     )
 
 

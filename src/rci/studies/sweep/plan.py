@@ -67,13 +67,13 @@ def plan_points(points: Sequence[Point], out: Path) -> SweepPlan:
         for job in plan(point.config, Path()):
             if job.stage not in UNUSED:
                 made[job.output] = named_by_recipe(job, made, out)
-        own = [(entry, made[Path("scores") / entry.name].name) for entry in entries(point.config)]
-        if (twin := seen.setdefault(frozenset(own), point)) is not point:
+        tested = [(entry, made[Path("scores") / entry.name].name) for entry in entries(point.config)]
+        if (twin := seen.setdefault(frozenset(tested), point)) is not point:
             raise RciError(
                 f"the points {twin.name} and {point.name} are the same: they ask for the very same policies; leave "
                 "one of them out."
             )
-        policies += [Tested(number, entry, entry_seed(point.config, entry), name) for entry, name in own]
+        policies += [Tested(number, entry, entry_seed(point.config, entry), name) for entry, name in tested]
         for job in made.values():
             jobs.setdefault(job.name, job)
         places.append({place: job.name for place, job in made.items()})
@@ -87,10 +87,10 @@ def shared_values(points: Sequence[Point], asked: Sequence[Sequence[str]]) -> di
     """The values of the grid that all points agree on that ask for a job, in brackets; by the job's name."""
     agreed = dict[str, dict[str, str]]()
     for point, names in zip(points, asked):
-        own = {name: value_text(value) for name, value in point.values.items()}
+        values = {name: value_text(value) for name, value in point.values.items()}
         for name in names:
-            others = agreed.setdefault(name, own)
-            agreed[name] = {axis: text for axis, text in others.items() if own[axis] == text}
+            others = agreed.setdefault(name, values)
+            agreed[name] = {axis: text for axis, text in others.items() if values[axis] == text}
     return {
         name: f" ({', '.join(f'{axis}={text}' for axis, text in values.items())})" if values else ""
         for name, values in agreed.items()

@@ -129,8 +129,8 @@ def groups_of(rows: Sequence[Row]) -> list[SweepGroup]:
         settings = {name: value for name, value in row["grid"].items() if name != SEED}
         groups[json.dumps([settings, row["task"], row["method"], row["budget"]])].append(row)
     alike = defaultdict[tuple[str, ...], list[list[Row]]](list)
-    for own in groups.values():
-        alike[own[0]["method"], *(row["key"] for row in own)].append(own)
+    for group in groups.values():
+        alike[group[0]["method"], *(row["key"] for row in group)].append(group)
     axes = [name for name in (rows[0]["grid"] if rows else ()) if name != SEED]
     every = {name: _texts(name, rows) for name in axes}
 
