@@ -47,7 +47,7 @@ class Clock:
         if not self.unit and len(present):
             self.unit = _unit_of(abs(float(part.values[present[0]])), block.where(int(present[0]), name))
         scale = SCALE[self.unit or "s"]
-        for row in np.flatnonzero(~(np.abs(part.values.astype(np.float64)) * scale < LATEST))[:1].tolist():
+        for row in np.flatnonzero(~(np.abs(part.values.astype(np.float64)) < LATEST / scale))[:1].tolist():
             raise RciError(f"{block.where(row, name)}: {part.values[row]} {self.unit} is no time.")
         exact = large_whole_numbers(block, name)
         if exact is not None:
