@@ -52,7 +52,7 @@ def export(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl or parquet [by the name of OUT].")
+        str | None, typer.Option("--format", help="minari, dsrl, parquet or costs [by the name of OUT].")
     ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
@@ -61,7 +61,11 @@ def export(
 ) -> None:
     """Write episodes with inferred costs, sparse costs and stop flags for other programs, or a policy as ONNX.
 
+    A .csv file, or --format costs, is a table of step costs with the run and the row that each step came from.
+
     Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out demo.hdf5
+
+    Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out costs.csv
 
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
-from rci.data.signals import Signals
+from rci.data.signals import Signals, named_signals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -261,11 +261,11 @@ class Episodes(Record):
             f"observation {self.obs.shape[1:]}, action {self.action.shape[1:]})"
         )
 
-    def plot(self) -> Figure:
-        """Lengths and returns, as a matplotlib figure."""
-        from rci.data.plots import plot_episodes
+    def plot(self, episode: int | None = None) -> Figure:
+        """Lengths and returns, or with its number the signals of one episode, as a matplotlib figure."""
+        from rci.data.plots import plot_episodes, plot_signals
 
-        return plot_episodes(self)
+        return plot_episodes(self) if episode is None else plot_signals(self, episode)
 
     def labels_of(self, what: Literal["obs", "action"]) -> list[str]:
         """What to write beside each number of an observation or an action: its name and unit, where they are known."""
@@ -294,9 +294,8 @@ def episodes_meta(
     task: str, sources: Sequence[str], signals: Signals | None, keys: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
     """What describes the arrays of episodes, as JSON values; what is not known is left out."""
-    named = {} if signals is None else {"signals": signals.as_table()}
     keyed = {"keys": dict(keys)} if keys else {}
-    return {"task": task, "sources": list(sources), **named, **keyed}
+    return {"task": task, "sources": list(sources), **named_signals(signals), **keyed}
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,13 @@ from typing import Any
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
+from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
-ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
+ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
 def import_to(
@@ -78,7 +79,7 @@ def export_data(
     )
     if not kind:
         raise RciError(
-            f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
+            f"the format of {out} is not known by its name: end it with .hdf5, .parquet or .csv, or give --format "
             f"{' or '.join(sorted(WRITERS))}."
         )
     if kind not in WRITERS:
@@ -128,10 +129,12 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))
+    watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
+    named = "\n".join([str(saved), *watched, str(out)])
     if not rows:
         told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{saved}\n{out}\nhow early it is cannot be estimated from {unknown}"
+        return told, f"{named}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,4 +142,4 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     for name, content in picture.files().items():
         write_file(folder / name, content)
     told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
-    return told, f"{saved}\n{out}\nhow early it is: {folder}"
+    return told, f"{named}\nhow early it is: {folder}"

@@ -122,3 +122,62 @@ def test_labels_belong_to_named_episodes(log, tmp_path):
     labels.check_parent(found.episodes)
     costs.check_parent(labels)
     assert np.array_equal(labels.stop_index, [1, -1])
+
+
+def test_step_costs_join_the_rows_that_they_came_from(log, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    found = rci.import_logs(log, MAPPING)
+    labels, costs = judged(found.episodes, [0, -1], grade=0.3)
+    recorded = pandas.read_csv(log)
+    for name in ("costs.csv", "costs.parquet"):
+        place = rci.write_costs(tmp_path / name, found.episodes, labels, costs)
+        table = pandas.read_csv(place) if place.suffix == ".csv" else pandas.read_parquet(place)
+        assert list(table) == ["run", "robot", "episode", "step", "row", "cost", "stopped"]
+        joined = recorded.join(table.set_index("row")["cost"])
+        assert joined.cost[[0, 3, 4]].tolist() == costs.cost.tolist()
+        assert joined.cost[[1, 2]].isna().all()  # behind the stop, and what was seen last
+        assert joined["t"][table.row].tolist() == [0, 0, 1]
+        assert table.stopped.astype(int).tolist() == [1, 0, 0]
+        merged = recorded.merge(table, left_on=["run", "t"], right_on=["run", "step"])
+        assert merged.cost.tolist() == costs.cost.tolist()
+        assert (merged.robot_x == merged.robot_y).all()
+    with pytest.raises(RciError, match=r"to a \.csv or \.parquet file, not to costs\.txt"):
+        rci.write_costs(tmp_path / "costs.txt", found.episodes, labels, costs)
+    with pytest.raises(RciError, match=r"costs\.csv exists"):
+        rci.write_costs(tmp_path / "costs.csv", found.episodes, labels, costs)
+
+
+def test_step_costs_at_another_rate_know_their_times_and_last_rows(tmp_path):
+    rows = [f"a,2026-05-05T16:53:{20 + t / 10:04.1f}Z,{t},{t}" for t in range(10)]
+    (tmp_path / "log.csv").write_text("\n".join(["run,stamp,x,u", *rows]) + "\n")
+    mapping = {"obs": "x", "action": "u", "reward": 0, "time": "stamp", "rate": 5}
+    found = rci.read_logs(tmp_path / "log.csv", mapping)
+    labels, costs = judged(found, [-1])
+    rci.write_costs(tmp_path / "costs.csv", found, labels, costs)
+    lines = (tmp_path / "costs.csv").read_text().splitlines()
+    assert lines[0] == "run,episode,step,row,time,cost,stopped"
+    assert lines[1] == "a,0,0,0,2026-05-05T16:53:20.000000Z,0.0,0"
+    assert lines[2] == "a,0,1,2,2026-05-05T16:53:20.200000Z,0.0,0"
+    assert found.obs[:-1, 0].tolist() == [int(line.split(",")[3]) for line in lines[1:]]
+
+
+def test_named_episodes_are_written_by_name_and_come_back(log, tmp_path):
+    found = rci.import_logs(log, MAPPING)
+    labels, costs = judged(found.episodes, found.stop_index.tolist())
+    rci.write_parquet(tmp_path / "a.parquet", found.episodes, labels, costs)
+    again = rci.read_logs(tmp_path / "a.parquet")
+    assert again.labels_of("obs") == LABELS
+    assert again.signals == found.episodes.signals
+    assert again.keys == found.episodes.keys
+    assert_same(again, found.episodes)
+
+
+def test_an_episode_is_drawn_with_its_names(log, tmp_path):
+    episodes = rci.read_logs(log, MAPPING)
+    figure = episodes.plot(0)
+    assert sorted(axes.get_ylabel() for axes in figure.axes) == sorted([*LABELS, "turn"])
+    assert [axes.get_xlabel() for axes in figure.axes].count("seconds") == 2
+    assert figure.get_suptitle() == "episode 0: run a, robot r1"
+    figure.savefig(tmp_path / "episode.png")
+    with pytest.raises(IndexError):
+        episodes.plot(2)

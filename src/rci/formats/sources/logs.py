@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rci.formats.tables.guessing import key_names, resolve, signals_of
 from rci.formats.tables.log_columns import LogRows, priced
 from rci.formats.tables.log_rows import LogReader
 from rci.formats.tables.mapping import ColumnNames, read_mapping
+from rci.formats.tables.parquet import parquet_rate
 from rci.formats.tables.readers import blocks_of, check_columns, columns_of, count_rows, files_of
 
 FILE = "file"  # the key that says which of several files an episode is from
@@ -56,6 +58,8 @@ def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source
     columns = columns_of(files[0])
     names, notes = resolve(told, columns, files[0])
     signals = signals_of(names, told.get("units", {}), files[0])
+    if signals.rate is None and files[0].suffix.lower() == ".parquet":
+        signals = replace(signals, rate=parquet_rate(files[0]))
     keys = tuple(key_names(names))
     if len(files) > 1 and FILE not in keys:
         keys = (FILE, *keys)
