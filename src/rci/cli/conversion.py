@@ -12,7 +12,9 @@ from rci.pipeline.command_line import AsJson, Out, Seed, print_json, print_text
 
 
 def import_dataset(
-    source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, a folder, an address (s3://...), or the id of a Minari dataset.")
+    ],
     out: Out,
     data_format: Annotated[
         str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
@@ -31,7 +33,12 @@ def import_dataset(
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.
 
+    Data at an address that fsspec reaches (s3://, hf://, ...) are fetched beside OUT first: pip install 'rci[store]'
+    and the package for the address, such as s3fs.
+
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
+
+    Example: rci import s3://fleet/june --mapping columns.toml --out runs/june/episodes
     """
     from rci.engines.progress import show_share
     from rci.pipeline.conversion import import_to

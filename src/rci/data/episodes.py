@@ -161,7 +161,7 @@ class Episodes(Record):
             raise RciError("there are no episodes to join: at least one dataset is needed.")
         first = parts[0]
         for part in parts[1:]:
-            if part.signals != first.signals or list(part.keys) != list(first.keys):
+            if part.signals != first.signals or set(part.keys) != set(first.keys):
                 raise RciError(
                     "datasets of different signals or keys cannot be joined: "
                     f"{_described(first)}, and {_described(part)}."

@@ -59,7 +59,7 @@ def plot_signals(episodes: Episodes, number: int) -> Picture:
     curves = []
     for what in ("obs", "action"):
         values = np.asarray(getattr(episode, what)).reshape(len(getattr(episode, what)), -1)
-        curves += list(zip(episodes.labels_of(what), values.T))  # type: ignore[arg-type]
+        curves += list(zip(episodes.labels_of(what), values.T))
     rate = None if episodes.signals is None else episodes.signals.rate
     columns = 2 if len(curves) > 4 else 1
     rows = -(-len(curves[:MOST_CURVES]) // columns)

@@ -34,7 +34,9 @@ class Signals:
     def __post_init__(self) -> None:
         for what in ("obs", "action"):
             names = [signal.name for signal in getattr(self, what)]
-            if not all(names):
+            if not all(isinstance(text, str) for signal in getattr(self, what) for text in signal) or not all(
+                names
+            ):
                 raise RciError(f"every signal of {what} needs a name.")
             for name in names:
                 if names.count(name) > 1:

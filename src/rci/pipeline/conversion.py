@@ -14,6 +14,7 @@ from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
+from rci.pipeline.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
@@ -28,7 +29,7 @@ def import_to(
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
 ) -> Told:
-    """Write a dataset of others as episodes, and as labels where it knows of stops.
+    """Write a dataset of others as episodes, and as labels where it knows of stops. It may be at an address.
 
     If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
     """
@@ -36,6 +37,24 @@ def import_to(
         raise unknown_name("format", data_format, SOURCES)
     if cost_above is not None and not math.isfinite(cost_above):
         raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
+    if is_address(source):
+        for taken, name in (("episodes", out.name), ("labels", f"{out.name}-labels")):
+            check_place(out.with_name(name), taken)
+        with fetched(source, out, lambda share: progress(share / 2)) as place:
+            second = (data_format, mapping, cost_above, lambda share: progress((1 + share) / 2), continuing)
+            return _import_file(str(place), out, *second)
+    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing)
+
+
+def _import_file(
+    source: str,
+    out: Path,
+    data_format: str | None,
+    mapping: Path | None,
+    cost_above: float | None,
+    progress: Callable[[float], None],
+    continuing: Callable[[int], None],
+) -> Told:
     kind = data_format or guess_format(source)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
-from foreign_files import assert_same, judged
+from foreign_files import assert_same, flat_columns, judged, write_hdf5
 
 import rci
 from rci.data.errors import RciError
+from rci.formats.sources.spaces import leaf_names, leaves
 from rci.formats.tables import text as text_tables
 
 LOG = """run,robot,t,pose x,pose y,speed [m/s],lidar_3,turn,reward,stopped
@@ -170,6 +172,38 @@ def test_named_episodes_are_written_by_name_and_come_back(log, tmp_path):
     assert again.signals == found.episodes.signals
     assert again.keys == found.episodes.keys
     assert_same(again, found.episodes)
+
+
+def test_names_survive_the_formats_of_others(log, tmp_path):
+    found = rci.import_logs(log, MAPPING)
+    labels, costs = judged(found.episodes, found.stop_index.tolist())
+    rci.write_dsrl(tmp_path / "a.hdf5", found.episodes, labels, costs)
+    rci.write_minari(tmp_path / "a-v0", found.episodes, labels, costs)
+    assert rci.read_dsrl(tmp_path / "a.hdf5").signals == found.episodes.signals
+    assert rci.read_minari(tmp_path / "a-v0").signals == found.episodes.signals
+
+
+def test_names_of_others_that_are_damaged(tmp_path):
+    path = write_hdf5(tmp_path / "a.hdf5", flat_columns())
+    for table in (
+        "[",
+        "[]",
+        '{"obs": [[1]], "action": [], "rate": null}',
+        '{"obs": 3, "action": [], "rate": "x"}',
+    ):
+        with h5py.File(path, "a") as file:
+            file.attrs["rci.signals"] = table
+        with pytest.raises(RciError, match="names of signals|needs a name"):
+            rci.read_dsrl(path)
+
+
+def test_parts_of_spaces_are_names():
+    box = {"type": "Box", "shape": [2], "dtype": "float32"}
+    single = {"type": "Box", "shape": [], "dtype": "float32"}
+    gear = {"type": "Discrete", "n": 3, "start": 0}
+    parts = leaves({"type": "Dict", "subspaces": {"pose": box, "v": single, "gear": gear}}, "a space", False)
+    assert leaf_names(parts) == ["pose 0", "pose 1", "v", "gear 0", "gear 1", "gear 2"]
+    assert leaf_names(leaves(box, "a space", False)) == []
 
 
 def test_an_episode_is_drawn_with_its_names(log, tmp_path):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from rci.data.record import Array
+from rci.data.record import Array, fitting
 from rci.data.signals import Signal, Signals
 
 MOST_NAMES = 4096  # numbers of one observation; pixels have no names
@@ -29,6 +30,14 @@ def keys_by_name(names: Sequence[str], lines: Array | None) -> dict[str, list[st
         return {}
     rows = [json.loads(line) for line in lines.tobytes().splitlines()]
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def recorded_signals(table: Any, where: str) -> Signals | None:
+    """The names that a file of ours has beside its numbers; None if it has none."""
+    if table is None:
+        return None
+    with fitting(f"{where}: the names of signals"):
+        return Signals.from_table(json.loads(table) if isinstance(table, str) else table)
 
 
 def fitted_signals(
