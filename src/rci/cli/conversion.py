@@ -12,7 +12,9 @@ from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, 
 
 
 def import_dataset(
-    source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, a folder, an address (s3://...), or the id of a Minari dataset.")
+    ],
     out: Out,
     data_format: Annotated[
         str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
@@ -31,7 +33,12 @@ def import_dataset(
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.
 
+    Data at an address that fsspec reaches (s3://, hf://, ...) are fetched beside OUT first: pip install 'rci[store]'
+    and the package for the address, such as s3fs.
+
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
+
+    Example: rci import s3://fleet/june --mapping columns.toml --out runs/june/episodes
     """
     from rci.engines.progress import show_share
     from rci.pipeline.conversion import import_to
@@ -52,7 +59,7 @@ def export(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl or parquet [by the name of OUT].")
+        str | None, typer.Option("--format", help="minari, dsrl, parquet or costs [by the name of OUT].")
     ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
@@ -61,7 +68,11 @@ def export(
 ) -> None:
     """Write episodes with inferred costs, sparse costs and stop flags for other programs, or a policy as ONNX.
 
+    A .csv file, or --format costs, is a table of step costs with the run and the row that each step came from.
+
     Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out demo.hdf5
+
+    Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out costs.csv
 
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """
