@@ -22,7 +22,10 @@ from rci.data.labels import Labels
 from rci.data.record import Array, expect
 from rci.data.takeovers import Takeovers
 
-RUN, FIRST_STEP = "cut from", "first step"  # keys of segments: the number of the run, and where in it they begin
+RUN, FIRST_STEP = (
+    "cut from",
+    "first step",
+)  # keys of segments: the number of the run, and where in it they begin
 
 
 class Segments(NamedTuple):
@@ -53,7 +56,9 @@ def cut(episodes: Episodes, takeovers: Takeovers) -> Segments:
     machine = _segments(episodes, run[by_machine], begins[by_machine], ends[by_machine])
     taken_over = ends[by_machine] < offset[run[by_machine] + 1]  # who drives on is a person
     labels = Labels.for_episodes(machine, np.where(taken_over, machine.lengths - 1, -1))
-    return Segments(machine, labels, _segments(episodes, run[~by_machine], begins[~by_machine], ends[~by_machine]))
+    return Segments(
+        machine, labels, _segments(episodes, run[~by_machine], begins[~by_machine], ends[~by_machine])
+    )
 
 
 def rows_in(episodes: Episodes, segments: Episodes) -> Array:

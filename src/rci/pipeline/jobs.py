@@ -158,10 +158,11 @@ def _label(job: Job, progress: Progress) -> Record:
 
 
 def _behaviour(job: Job, progress: Progress) -> Record:
-    from rci.learning.behaviour import Config, fit_behaviour
+    from rci.learning.behaviour import fit_behaviour, parse_behaviour
 
-    config = build(Config, job.settings, "behaviour")
-    return fit_behaviour(_read(job, "episodes"), _read(job, "labels"), job.seed, config, progress)
+    config, emphasis = parse_behaviour(job.settings)
+    logged = _read(job, "episodes"), _read(job, "labels")
+    return fit_behaviour(*logged, job.seed, config, progress, _demonstrations_of(job), emphasis)
 
 
 def _redistribute(job: Job, progress: Progress) -> Record:
@@ -200,8 +201,14 @@ def _learn(job: Job, progress: Progress) -> Record:
         progress=progress,
         checkpoint=_checkpoint(job) if job.trail is None else job.trail,
         beyond=job.trail is not None,
+        demonstrations=_demonstrations_of(job),
         **job.settings,
     )
+
+
+def _demonstrations_of(job: Job) -> Any:
+    """What a person drove, where there is such an input."""
+    return _read(job, "human", "episodes") if "human" in job.inputs else None
 
 
 def _limit(job: Job, progress: Progress) -> Record:
