@@ -42,7 +42,7 @@ class Emphasis:
             raise RciError(f"window_weight must be at least 0, got {self.window_weight}.")
 
 
-def refuse_useless(options: Sequence[str], demonstrations: Episodes | None) -> None:
+def refuse_useless(options: Sequence[str], demonstrations: object) -> None:
     """A weight of demonstrations that are not there would be ignored."""
     if demonstrations is None and "demonstration_weight" in options:
         raise RciError("there are no demonstrations to weigh: give them, or leave out demonstration_weight.")

@@ -81,6 +81,15 @@ def settings_of(method: str) -> frozenset[str]:
     return frozenset(name for part in _parts(entry) for name in get_type_hints(part))
 
 
+def refuse_unweighed(method: str) -> None:
+    """Demonstrations, and weights of steps, are for learners that know what to do with them."""
+    if not learner_called(method).weighs:
+        weighing = " and ".join(name for name, entry in LEARNERS.items() if entry.weighs)
+        raise RciError(
+            f"{method!r} draws all steps alike and learns from no demonstrations; {weighing} do both."
+        )
+
+
 def _parts(entry: Method) -> tuple[type, type, type[Schedule]]:
     """The records that the settings of a learner fall into."""
     return entry.config, entry.hyper, WeightedSchedule if entry.weighs else Schedule

@@ -32,7 +32,7 @@ from rci.learning.demonstrations import (
 )
 from rci.learning.judging.calibration import calibrate
 from rci.learning.judging.world import Settings as WorldSettings
-from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals
+from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals, refuse_unweighed
 from rci.learning.policy_functions import compiled, restore_policy
 from rci.learning.train import train
 from rci.nets.arrays import to_arrays
@@ -144,7 +144,7 @@ def _set_up(
     _refuse_misfits(method, budget, allowed, episodes, labels, costs)
     transitions = logged = Transitions.build(episodes, labels, costs)
     if demonstrations is not None:
-        _refuse_unweighed(method)
+        refuse_unweighed(method)
         check_demonstrations(demonstrations, episodes)
         transitions = with_demonstrations(logged, demonstrations, labels)
     _refuse_one_sided(labels, allowed, costs.channels)
@@ -179,13 +179,6 @@ def _set_up(
 def _fitted(episodes: Episodes, labels: Labels, seed: int, shown: Shown) -> Behaviour:
     """A behaviour model of the same steps, drawn as often."""
     return fit_behaviour(episodes, labels, seed, demonstrations=shown.demonstrations, emphasis=shown.emphasis)
-
-
-def _refuse_unweighed(method: str) -> None:
-    """Demonstrations are for learners that know what to do with them."""
-    if not LEARNERS[method].weighs:
-        weighing = ", ".join(name for name, entry in LEARNERS.items() if entry.weighs)
-        raise RciError(f"{method!r} learns nothing from demonstrations; those that do are {weighing}.")
 
 
 def _refuse_misfits(

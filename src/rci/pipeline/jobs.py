@@ -65,7 +65,7 @@ class Job:
         """Whether the output is there and made from just these inputs."""
         if not store.is_current(self.output, self.provenance().key):
             return False
-        return self.stage != "collect" or _oracle_belongs(self.output)
+        return self.stage not in BESIDE or _belongs(BESIDE[self.stage](self.output), self.output)
 
 
 def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -146,6 +146,27 @@ def _collect(job: Job, progress: Progress) -> Record:
     made = Provenance(job.settings, job.seed, {"episodes": episodes.hash})
     store.write(oracle_of(job.output), oracle, made)
     return episodes
+
+
+def _collect_takeovers(job: Job, progress: Progress) -> Record:
+    from rci.collection.takeovers import Watch, collect_takeovers
+
+    task, episodes = job.settings["task_name"], job.settings["episodes"]
+    watch = build(Watch, job.settings["watch"], "watch")
+    drivers = _read(job, "machine", "informed"), _read(job, "person", "informed")
+    recorded, takeovers = collect_takeovers(task, *drivers, episodes, job.seed, watch, progress)
+    # The takeovers first, as the oracle of `_collect`.
+    made = Provenance(job.settings, job.seed, {"episodes": recorded.hash})
+    store.write(takeovers_of(job.output), takeovers, made)
+    return recorded
+
+
+def _cut(job: Job, progress: Progress) -> Record:
+    """One part of runs with takeovers: what the machine drove, the labels of it, or what a person drove."""
+    from rci.data.segments import cut
+
+    part: Record = getattr(cut(_read(job, "episodes"), _read(job, "takeovers")), job.settings["part"])
+    return part
 
 
 def _label(job: Job, progress: Progress) -> Record:
@@ -252,6 +273,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "informed": _informed,
     "drive": _drive,
     "collect": _collect,
+    "collect-takeovers": _collect_takeovers,
+    "cut": _cut,
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
@@ -269,10 +292,18 @@ def oracle_of(episodes: Path) -> Path:
     return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
 
 
-def _oracle_belongs(episodes: Path) -> bool:
-    """Whether the oracle beside the episodes is there and theirs."""
+def takeovers_of(episodes: Path) -> Path:
+    """Where it is kept who drove when in episodes with a person: beside them."""
+    return episodes.resolve().with_name(f"{episodes.resolve().name}-takeovers")
+
+
+BESIDE: dict[str, Callable[[Path], Path]] = {"collect": oracle_of, "collect-takeovers": takeovers_of}
+
+
+def _belongs(beside: Path, episodes: Path) -> bool:
+    """Whether what belongs beside the episodes is there and theirs."""
     try:
-        meta = store.read_manifest(oracle_of(episodes))["meta"]
+        meta = store.read_manifest(beside)["meta"]
     except RciError:
         return False
     return bool(meta.get("episodes_hash") == input_hash(episodes))
