@@ -68,7 +68,7 @@ def test_pools_by_hand():
     # Before a stop: steps 1 and 2 of the first episode, both of the last one.
     assert pools.row.tolist() == [0, 3, 4, 5, 1, 2, 6, 7, 8, 9, 10, 11]
     assert pools.first.tolist() == [0, 4, 8]
-    assert pools.count.tolist() == [4, 4, 4]
+    assert pools.size.tolist() == [4, 4, 4]
     # 4 * 1, 4 * 0.5 and 4 * 10 of 46.
     assert np.asarray(pools.until) == pytest.approx(np.array([4, 6, 46]) / 46)
     # An episode that is kept apart is in no pool, and a pool that is empty or never drawn is none.
@@ -97,12 +97,14 @@ def test_pools_are_drawn_by_their_shares():
 def crossing(count=120):
     """A machine that always presses on, a > 0, and is stopped half of the time; a person who brakes there, a < 0.
 
-    At the start, [1, 0], nothing is decided by the action; then it is clear, [0, 0], or there is something ahead, [0, 1].
+    At the start, [1, 0], the action decides nothing; then it is clear, [0, 0], or there is something ahead, [0, 1].
     Pressing on there earns 1 and ends in a stop; braking earns 0.5. Nothing that the machine did shows how to pass.
     """
     rng = np.random.default_rng(0)
     ahead = np.arange(count) % 2 == 1
-    place = np.stack([np.tile([1.0, 0.0], (count, 1)), np.stack([0 * ahead, ahead], 1), np.zeros((count, 2))], 1)
+    place = np.stack(
+        [np.tile([1.0, 0.0], (count, 1)), np.stack([0 * ahead, ahead], 1), np.zeros((count, 2))], 1
+    )
     action = rng.uniform(0.2, 1.0, (count, 2, 1))
     flags = {"terminated": np.ones(count, bool), "truncated": np.zeros(count, bool)}
     machine = Episodes(
@@ -138,7 +140,9 @@ def test_only_the_person_shows_how_to_pass():
     ).with_threshold(0.3)
     assert alone.act(danger)[0, 0] > 0.1  # nobody showed anything else
     assert shown.act(danger)[0, 0] < -0.1
-    assert shown.act(clear)[0, 0] > 0.1 or shown.act(clear)[0, 0] < -0.1  # nothing is forbidden where it is clear
+    assert (
+        shown.act(clear)[0, 0] > 0.1 or shown.act(clear)[0, 0] < -0.1
+    )  # nothing is forbidden where it is clear
     assert shown.info["demonstrations_hash"] == human.hash
     # Without a threshold it is not the danger that decides, but what is earned.
     assert shown.with_threshold(np.inf).act(danger)[0, 0] > 0.1
@@ -151,7 +155,15 @@ def test_cloning_with_the_weights_of_sirius():
     mean = rci.learn(machine, labels, costs, "bc", "inf", **SMALL).act(danger)[0, 0]
     both = rci.learn(machine, labels, costs, "bc", "inf", demonstrations=human, **SMALL).act(danger)[0, 0]
     sirius = rci.learn(
-        machine, labels, costs, "bc", "inf", demonstrations=human, demonstration_weight=10.0, window=1, **SMALL
+        machine,
+        labels,
+        costs,
+        "bc",
+        "inf",
+        demonstrations=human,
+        demonstration_weight=10.0,
+        window=1,
+        **SMALL,
     ).act(danger)[0, 0]
     # About 0.6 for the machine and -0.6 for the person: alike 0, and with 10 against 0.1 nearly the person's.
     assert mean == pytest.approx(0.6, abs=0.15)
@@ -173,7 +185,15 @@ def test_weights_compile_nothing_again(monkeypatch):
     monkeypatch.setattr(training, "_compiled", training.lru_cache(counted))
     for weight in (1.0, 5.0):
         rci.learn(
-            machine, labels, costs, "bc", "inf", demonstrations=human, demonstration_weight=weight, window=1, **TINY
+            machine,
+            labels,
+            costs,
+            "bc",
+            "inf",
+            demonstrations=human,
+            demonstration_weight=weight,
+            window=1,
+            **TINY,
         )
         traces.append([run._cache_size() for run in compiled])
     assert traces == [[1], [1]]
@@ -197,7 +217,9 @@ def test_demonstrations_that_cannot_be_used():
     costs = sparse_costs(labels)
 
     def learn(method="bc", demonstrations=human, **options):
-        return rci.learn(machine, labels, costs, method, "inf", demonstrations=demonstrations, **TINY, **options)
+        return rci.learn(
+            machine, labels, costs, method, "inf", demonstrations=demonstrations, **TINY, **options
+        )
 
     with pytest.raises(RciError, match="learns from no demonstrations; bc and feasible do both"):
         learn("bc-safe")

@@ -150,7 +150,7 @@ def bench_budgets(
 @bench.command(name="takeovers")
 def bench_takeovers(
     seeds: Annotated[int, typer.Option(min=1, help="Logs, each with drivers of its own.")] = 5,
-    episodes: Annotated[int, typer.Option(min=1, help="Test episodes of every policy.")] = 1000,
+    episodes: Annotated[int, typer.Option(min=1, help="Test episodes of every policy.")] = 500,
     first_seed: Annotated[int, typer.Option(min=0, help="The seed of the first logs.")] = 0,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of logs and policies [runs/takeovers].")

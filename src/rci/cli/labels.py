@@ -169,8 +169,8 @@ def cut_takeovers(
 ) -> None:
     """Cut runs at takeovers: OUT has labels, and they belong to what the machine drove, which is in OUT-episodes.
 
-    A machine segment counts as stopped at its last step before a person took over. What the person drove is in OUT-human,
-    for `rci learn --demonstrations`. Keys of the segments have the number of the run and the first step.
+    A machine segment counts as stopped at its last step before a person took over. What the person drove is in
+    OUT-human, for `rci learn --demonstrations`. Keys of the segments have the number of the run and the first step.
 
     Example: rci labels takeovers runs/car/episodes runs/car/takeovers --out runs/car/labels
     """

@@ -1,7 +1,7 @@
 """Runs in which a person took over, cut into what the machine drove and what the person drove.
 
-A run becomes machine segments, each stopped by a takeover or not, and human segments. What a person drives ends nothing
-of the machine's: it is neither stopped nor a time limit of its own. Three things can end a segment, and they stay apart:
+A run becomes machine segments, each stopped by a takeover or not, and human segments, which are never stopped. Three
+things can end a segment, and they stay apart:
 
 - a takeover: the label of a machine segment; its stop index is the last step before the person drives
 - the environment or the time limit: `terminated` and `truncated` of the segment that was driven then

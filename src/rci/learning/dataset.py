@@ -37,7 +37,7 @@ class Pools(NamedTuple):
 
     row: jax.Array  # [M]: transitions, pool after pool
     first: jax.Array  # [C]: where each pool begins
-    count: jax.Array  # [C]
+    size: jax.Array  # [C]
     until: jax.Array  # [C]: the shares of the pools so far, the last one is 1
 
 
@@ -147,7 +147,7 @@ def to_device(
 
     within: which episodes kept the budget, [N]; all if not given. proposal: see Dataset.
     """
-    numbers = {
+    numbers: dict[str, Any] = {
         name: jnp.asarray(getattr(transitions, name), jnp.float32)
         for name in ("terminated", "truncated", "stopped", "last")
     }
@@ -190,8 +190,8 @@ def draw_fitted(key: jax.Array, data: Dataset, count: int) -> jax.Array:
     pool_key, place_key = jax.random.split(key)
     pools = data.pools
     pool = jnp.searchsorted(pools.until, jax.random.uniform(pool_key, (count,)), side="right")
-    pool = jnp.minimum(pool, len(pools.count) - 1)
-    return pools.row[pools.first[pool] + jax.random.randint(place_key, (count,), 0, pools.count[pool])]
+    pool = jnp.minimum(pool, len(pools.size) - 1)
+    return pools.row[pools.first[pool] + jax.random.randint(place_key, (count,), 0, pools.size[pool])]
 
 
 def pools_of(rows: Sequence[Array], weights: Sequence[float]) -> Pools:

@@ -1,7 +1,7 @@
 """What a person drove, as something to learn from, and how often which steps are drawn.
 
-Steps fall into pools, and a batch draws a pool by its share and then any step of it. Weights are numbers of the data: to
-change one compiles nothing again.
+Steps fall into pools, and a batch draws a pool by its share and then any step of it. Weights are numbers of the data:
+to change one compiles nothing again.
 
 - demonstrations: segments that a person drove, as transitions without a stop
 - the window before a stop: the last steps that the machine drove before somebody took over. Liu et al., "Robot Learning

@@ -5,8 +5,8 @@ person takes over and hands back, and cut into segments. Policies are trained on
 person's part as demonstrations, and by cloning, with and without the weights of Sirius. Each is tested at several
 thresholds, on the task's true rule: takeovers are what the logs know of danger, and violations what is asked about.
 
-What is compared is violations at the same return. Which threshold, or which mixture of two, has that return is decided by
-selection episodes; the violations are counted in others.
+What is compared is violations at the same return. Which threshold, or which mixture of two, has that return is decided
+by one half of the test episodes, and the violations are counted in the other; then the halves change places.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
 
 VERSION = 1  # to be raised when something outside of the settings changes what policies are
 TASK = "highway"
-SEEDS, FIRST_SEED, EPISODES = 5, 0, 1000
+SEEDS, FIRST_SEED, EPISODES = 5, 0, 500
 RUNGS = ("T3", "T5", "T7", "inf")  # of the thresholds that a training comes with; see `Policy.at_rung`
 LAST_RUNG = 9  # no threshold
+ROAD: dict[str, Any] = {
+    "hidden": [128, 128],
+    "initial_deviation": 0.3,
+    "discount": 0.97,
+    "learning_rate": 1e-3,
+}  # of `rci reference`
 KEPT_SHARES = (0.95, 0.9)  # of the machine's return, at which violations are compared
 
 
@@ -49,17 +55,16 @@ class Scale:
     """How much is recorded and trained."""
 
     runs: int = 1000
-    machine: dict[str, Any] = field(default_factory=lambda: {**ROAD, "total_steps": 800_000})
+    machine: dict[str, Any] = field(default_factory=lambda: {**ROAD, "total_steps": 600_000})
     person: dict[str, Any] = field(
-        default_factory=lambda: {**ROAD, "total_steps": 1_200_000, "initial_deviation": 0.1}
+        default_factory=lambda: {**ROAD, "total_steps": 800_000, "initial_deviation": 0.1}
     )
     price: float = 10.0  # of a violation, to the person
     watch: dict[str, Any] = field(default_factory=dict)
-    updates: int = 10_000  # of a learner; the behaviour model has half as many
+    updates: int = 5000  # of a learner; the behaviour model has half as many
 
 
-ROAD = {"hidden": [128, 128], "initial_deviation": 0.3, "discount": 0.97, "learning_rate": 1e-3}
-FEASIBLE = {"method": "feasible", "model_updates": 0}
+FEASIBLE = {"method": "feasible", "model_updates": 0, "test_candidates": 32, "cost_discount": 0.9}
 SIRIUS = {"demonstration_weight": 10.0, "window": 15, "window_weight": 0.1}
 DRAWS = {"proposals": 0}
 MACHINE_ONLY, WITH_PERSON = "feasible, machine only", "feasible, with the person"
@@ -131,9 +136,7 @@ def jobs_of(seed: int, wanted: Sequence[Cell], scale: Scale, episodes: int, out:
                 yield job(policy, "limit", {"rung": rung}, policy=_folder(name))
             else:
                 policy = _folder(name)
-            for purpose in ("evaluation", "selection"):
-                settings = {"task": TASK, "purpose": purpose, **tests}
-                yield job(f"{purpose}-{cell.name}", "evaluate", settings, policy=policy)
+            yield job(f"scores-{cell.name}", "evaluate", {"task": TASK, **tests}, policy=policy)
 
 
 def _training(job: Any, name: str, logged: Mapping[str, str], scale: Scale) -> Iterator[Job]:
@@ -152,12 +155,6 @@ def _folder(variant: str) -> str:
     return f"policy-{variant}".replace(", ", "-").replace(" ", "-")
 
 
-def tests_of(cell: Cell) -> list[str]:
-    """The jobs that a row waits for."""
-    purposes = ("scores",) if cell.variant in DRIVERS else ("evaluation", "selection")
-    return [f"{purpose}-{cell.name}-seed{cell.seed}" for purpose in purposes]
-
-
 def study_of(asked: Sequence[Cell], scale: Scale, episodes: int, folder: Path) -> Study[Cell]:
     """The policies of these cells, seed after seed."""
 
@@ -173,7 +170,7 @@ def study_of(asked: Sequence[Cell], scale: Scale, episodes: int, folder: Path) -
         lambda cell: key_of(cell, scale, episodes),
         plan,
         training,
-        tests_of,
+        lambda cell: [f"scores-{cell.name}-seed{cell.seed}"],
         lambda cell, seconds: row_of(cell, scale, folder / f"seed{cell.seed}", episodes),
     )
 
@@ -182,28 +179,26 @@ def row_of(cell: Cell, scale: Scale, at: Path, episodes: int) -> Row:
     """What the tests of a policy say, and what its logs were like."""
     from rci.evaluation.stats import clopper_pearson
 
-    tests = {test.split("-")[0]: test.removesuffix(f"-seed{cell.seed}") for test in tests_of(cell)}
-    scores = {purpose: store.read(at / place, "scores") for purpose, place in tests.items()}
-    shown = scores.get("evaluation", scores.get("scores"))
-    chosen = scores.get("selection", shown)
+    scores = store.read(at / f"scores-{cell.name}", "scores")
+    halves = [slice(None, None, 2), slice(1, None, 2)]
     takeovers = store.read(takeovers_of(at / "runs"), "takeovers")
-    violations = int(shown.violated.sum())
-    low, high = clopper_pearson(violations, len(shown))
+    violations = int(scores.violated.sum())
+    low, high = clopper_pearson(violations, len(scores))
     return {
         "key": key_of(cell, scale, episodes),
         "task": TASK,
         "seed": cell.seed,
         "variant": cell.variant,
         "rung": cell.rung,
-        "episodes": len(shown),
+        "episodes": len(scores),
         "violations": violations,
-        "violation_rate": shown.violation_rate,
+        "violation_rate": scores.violation_rate,
         "violation_low": low,
         "violation_high": high,
-        "mean_return": shown.mean_return,
-        "mean_return_until_stop": shown.mean_return_until_stop,
-        "selection_violation_rate": chosen.violation_rate,
-        "selection_return": chosen.mean_return,
+        "mean_return": scores.mean_return,
+        "mean_return_until_stop": scores.mean_return_until_stop,
+        "violation_rate_of_halves": [float(scores.violated[half].mean()) for half in halves],
+        "return_of_halves": [float(scores.returns[half].mean()) for half in halves],
         "runs": scale.runs,
         "takeovers": len(takeovers),
         "person_share": float(takeovers.flags().mean()),
@@ -243,14 +238,18 @@ def at_return(rows: Sequence[Row], variant: str, share: float) -> dict[int, floa
         if machine is None:
             raise RciError(f"there is no row of the machine of seed {seed}, whose return is the measure.")
         policies = [row for row in own if row["variant"] == variant]
-        both = [
-            points([row[earned] for row in policies], [row[rate] for row in policies])
-            for earned, rate in (
-                ("selection_return", "selection_violation_rate"),
-                ("mean_return", "violation_rate"),
+        first, second = (
+            points(
+                [row["return_of_halves"][half] for row in policies],
+                [row["violation_rate_of_halves"][half] for row in policies],
             )
+            for half in (0, 1)
+        )
+        target = share * machine["mean_return"]
+        both = [
+            violation_at_return(*pair, target).violation_rate for pair in ((first, second), (second, first))
         ]
-        rates[seed] = violation_at_return(*both, share * machine["mean_return"]).violation_rate
+        rates[seed] = float(np.mean(both))
     return rates
 
 

@@ -7,8 +7,8 @@ A network answers an observation with one action, and is trained by squared erro
 several actions were recorded it answers with their mean, which may be none of them. It is the yardstick of what the
 logs hold without any learning from costs, so it takes no budget.
 
-With what a person drove after taking over, drawn often, and the steps before it, drawn hardly ever, this is the weighted
-behaviour cloning of Sirius; see `rci.learning.demonstrations`.
+With what a person drove after taking over, drawn often, and the steps before it, drawn hardly ever, this is the
+weighted behaviour cloning of Sirius; see `rci.learning.demonstrations`.
 
 Deviates:
 - from OSRL: nothing but the size of the network; there, too, the policy is one action without noise.
