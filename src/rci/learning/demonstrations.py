@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,12 @@ class Emphasis:
             raise RciError(f"window must not be negative, got {self.window}; 0 weighs all steps alike.")
         if not 0 <= self.window_weight < math.inf:
             raise RciError(f"window_weight must be at least 0, got {self.window_weight}.")
+
+
+def emphasis_of(settings: object) -> Emphasis:
+    """The weights among other settings; those of a learner that weighs nothing are alike."""
+    names = [field.name for field in fields(Emphasis)]
+    return Emphasis(**{name: getattr(settings, name) for name in names if hasattr(settings, name)})
 
 
 def refuse_useless(options: Sequence[str], demonstrations: object) -> None:

@@ -25,6 +25,7 @@ from rci.learning.dataset import Dataset, measure_scaling, to_device, transition
 from rci.learning.demonstrations import (
     Emphasis,
     check_demonstrations,
+    emphasis_of,
     named_demonstrations,
     pools_for,
     refuse_useless,
@@ -77,7 +78,7 @@ def learn(
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
     refuse_useless(list(options), demonstrations)
-    shown = Shown(demonstrations, schedule if isinstance(schedule, Emphasis) else Emphasis())
+    shown = Shown(demonstrations, emphasis_of(schedule))
     setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour, shown)
     keeper = _keeper(checkpoint, schedule.checkpoint_every, setup, method, budget, seed, costs, beyond)
     training, trying = _parts(progress, 1.0 if setup.apart is None else TRAINING_SHARE)
