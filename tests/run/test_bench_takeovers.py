@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from rci.data.errors import RciError
 from rci.learning import parse_options
+from rci.pipeline.rows import read_rows
 from rci.studies.takeovers import (
     MACHINE_ONLY,
     VARIANTS,
@@ -20,6 +23,8 @@ from rci.studies.takeovers import (
     takeover_table,
     verdicts,
 )
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def row(seed, variant, rung, rate, earned, halves=None):
@@ -55,7 +60,10 @@ def test_violations_at_the_same_return_by_hand():
     assert at_return(ROWS, WITH_PERSON, 0.95) == pytest.approx({0: 0.175, 1: 0.175})
     found = verdicts(ROWS)
     assert found[0] == "at 95% of the machine's return, feasible, machine only: 55.0% ± 63.5% violations."
-    assert found[2] == "the person's part takes 37.5% ± 63.5% off the violations of 2 seeds."
+    assert found[2] == (
+        "feasible: the person's part takes 37.5% ± 63.5% off the violations, in 2 seeds that earn as much with and "
+        "without it."
+    )
 
 
 def test_each_half_is_judged_by_the_other():
@@ -66,6 +74,18 @@ def test_each_half_is_judged_by_the_other():
     ]
     # The first half prefers T3, which has 0.4 in the second; the second prefers T5, which has 0.3 in the first.
     assert at_return(rows, MACHINE_ONLY, 0.95) == pytest.approx({0: 0.35})
+
+
+def test_seeds_that_are_not_done_are_left_out():
+    assert at_return(ROWS[:-2], WITH_PERSON, 0.95) == pytest.approx({0: 0.175})
+
+
+def test_the_page_shows_the_rows():
+    page = (DOCS / "takeovers.md").read_text()
+    rows = read_rows(DOCS.parent / "results" / "takeovers.json")
+    assert takeover_table(rows) in page
+    for sentence in verdicts(rows):
+        assert f"- {sentence}" in page
 
 
 def test_a_return_that_nobody_earns():

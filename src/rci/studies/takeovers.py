@@ -75,6 +75,11 @@ VARIANTS = {  # in the order in which they are done: cloning takes seconds
     MACHINE_ONLY: Variant(FEASIBLE, False, DRAWS),
     WITH_PERSON: Variant(FEASIBLE, True, DRAWS),
 }
+PAIRS = (  # without and with what the person drove
+    ("cloning", "cloning, machine only", "cloning, with the person"),
+    ("cloning with the weights of Sirius", "cloning, machine only", "cloning, Sirius"),
+    ("feasible", MACHINE_ONLY, WITH_PERSON),
+)
 DRIVERS = ("machine", "person")  # tested as they are, without noise
 
 
@@ -232,7 +237,10 @@ def run_study(
 
 
 def at_return(rows: Sequence[Row], variant: str, share: float) -> dict[int, float]:
-    """By seed the violation rate of a variant where it earns this share of what the machine does; nan = never does."""
+    """By seed the violation rate of a variant where it earns this share of what the machine does; nan = never does.
+
+    Seeds without a row of the variant are left out.
+    """
     from rci.evaluation.frontier import points, violation_at_return
 
     rates = {}
@@ -242,6 +250,8 @@ def at_return(rows: Sequence[Row], variant: str, share: float) -> dict[int, floa
         if machine is None:
             raise RciError(f"there is no row of the machine of seed {seed}, whose return is the measure.")
         policies = [row for row in own if row["variant"] == variant]
+        if not policies:
+            continue
         first, second = (
             points(
                 [row["return_of_halves"][half] for row in policies],
@@ -291,14 +301,14 @@ def verdicts(rows: Sequence[Row]) -> list[str]:
             sentences.append(
                 f"at {share:.0%} of the machine's return, {name}: {_interval(list(by_seed.values()))}."
             )
-        if {MACHINE_ONLY, WITH_PERSON} <= set(rates):
-            pairs = [rates[MACHINE_ONLY][seed] - rates[WITH_PERSON][seed] for seed in rates[MACHINE_ONLY]]
-            pairs = [gap for gap in pairs if not np.isnan(gap)]
-            if len(pairs) > 1:
-                half = t_half_width(pairs)
+        for learner, without, shown in PAIRS:
+            both = [rates.get(without, {}), rates.get(shown, {})]
+            gaps = [both[0][seed] - both[1][seed] for seed in both[0] if seed in both[1]]
+            gaps = [gap for gap in gaps if not np.isnan(gap)]
+            if len(gaps) > 1:
                 sentences.append(
-                    f"the person's part takes {np.mean(pairs):.1%} ± {half:.1%} off the violations of "
-                    f"{len(pairs)} seeds."
+                    f"{learner}: the person's part takes {np.mean(gaps):.1%} ± {t_half_width(gaps):.1%} off the "
+                    f"violations, in {len(gaps)} seeds that earn as much with and without it."
                 )
     return sentences
 
