@@ -98,8 +98,8 @@ def test_a_return_that_nobody_earns():
 
 def test_the_table_has_a_line_for_each_policy():
     assert takeover_table(ROWS).splitlines()[2:4] == [
-        "| machine |  | 70.0% | 70.0% to 70.0% | 100.0 | 100.0 |",
-        "| feasible, machine only | T3 | 25.0% | 20.0% to 30.0% | 80.0 | 80.0 |",
+        "| machine |  | 2 | 70.0% | 70.0% to 70.0% | 100.0 | 100.0 |",
+        "| feasible, machine only | T3 | 2 | 25.0% | 20.0% to 30.0% | 80.0 | 80.0 |",
     ]
 
 

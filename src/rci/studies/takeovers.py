@@ -271,7 +271,7 @@ def takeover_table(rows: Sequence[Row]) -> str:
     """One line for each variant and threshold, over the seeds."""
     from rci.reporting.markdown import table
 
-    heads = ("policies", "threshold", "violations", "seeds from to", "return", "until the first violation")
+    heads = ("policies", "threshold", "seeds", "violations", "from to", "return", "until the first violation")
     lines = []
     for variant, rung in dict.fromkeys((row["variant"], row["rung"]) for row in rows):
         own = [row for row in rows if (row["variant"], row["rung"]) == (variant, rung)]
@@ -280,6 +280,7 @@ def takeover_table(rows: Sequence[Row]) -> str:
             (
                 variant,
                 rung if variant not in DRIVERS else "",
+                str(len(own)),
                 f"{np.mean(rates):.1%}",
                 f"{min(rates):.1%} to {max(rates):.1%}",
                 f"{np.mean([row['mean_return'] for row in own]):.1f}",
