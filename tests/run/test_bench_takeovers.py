@@ -11,7 +11,9 @@ from rci.data.errors import RciError
 from rci.learning import parse_options
 from rci.pipeline.rows import read_rows
 from rci.studies.takeovers import (
+    EPISODES,
     MACHINE_ONLY,
+    SEEDS,
     VARIANTS,
     WITH_PERSON,
     Cell,
@@ -83,6 +85,8 @@ def test_seeds_that_are_not_done_are_left_out():
 def test_the_page_shows_the_rows():
     page = (DOCS / "takeovers.md").read_text()
     rows = read_rows(DOCS.parent / "results" / "takeovers.json")
+    keys = {key_of(cell, Scale(), EPISODES) for cell in cells(range(SEEDS))}
+    assert {row["key"] for row in rows} <= keys  # of the settings as they are
     assert takeover_table(rows) in page
     for sentence in verdicts(rows):
         assert f"- {sentence}" in page
