@@ -17,6 +17,7 @@ from rci.data.errors import RciError
 from rci.data.labels import named_channels, per_channel
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.record import Array, expect
+from rci.data.signals import named_signals
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.behaviour import FrozenBehaviour, episodes_apart, fit_behaviour, restore_behaviour
 from rci.learning.budget import audited, kept_budget, threshold
@@ -78,8 +79,8 @@ def learn(
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
     refuse_useless(list(options), demonstrations)
-    shown = Shown(demonstrations, emphasis_of(schedule))
-    setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour, shown)
+    taught = Taught(demonstrations, emphasis_of(schedule))
+    setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour, taught)
     keeper = _keeper(checkpoint, schedule.checkpoint_every, setup, method, budget, seed, costs, beyond)
     training, trying = _parts(progress, 1.0 if setup.apart is None else TRAINING_SHARE)
     make, updates = LEARNERS[method].make, schedule.updates
@@ -93,15 +94,16 @@ def learn(
         "updates": updates,
         "history": history,
         "obs_shape": list(episodes.obs.shape[1:]),
+        **named_signals(episodes.signals),
         **_facts(setup, costs),
         **_estimates(method, setup, state, actor, history, costs.channels),
-        **setup.shown.named(),
+        **setup.taught.named(),
     }
     policy = _policy_of(method, setup, actor, info)
     return policy if setup.apart is None else _with_ladder(policy, setup, actor, seed, trying, budget)
 
 
-class Shown(NamedTuple):
+class Taught(NamedTuple):
     """What a person drove, and how often which steps are drawn."""
 
     demonstrations: Episodes | None
@@ -125,7 +127,7 @@ class Setup(NamedTuple):
         Array | None
     )  # the episodes by which thresholds are tried; None where they are part of the training
     logged: Transitions  # without demonstrations
-    shown: Shown
+    taught: Taught
 
 
 def _set_up(
@@ -138,10 +140,10 @@ def _set_up(
     labels: Labels,
     costs: StepCosts,
     behaviour: Behaviour | None,
-    shown: Shown,
+    taught: Taught,
 ) -> Setup:
     """Check the logs, and bring them and the settings into the form that learners take."""
-    allowed, entry, demonstrations = limits(budget, costs.channels), LEARNERS[method], shown.demonstrations
+    allowed, entry, demonstrations = limits(budget, costs.channels), LEARNERS[method], taught.demonstrations
     _refuse_misfits(method, budget, allowed, episodes, labels, costs)
     transitions = logged = Transitions.build(episodes, labels, costs)
     if demonstrations is not None:
@@ -151,14 +153,14 @@ def _set_up(
     _refuse_one_sided(labels, allowed, costs.channels)
     if entry.settle is not None:
         refuse_percentiles(repr(method), allowed)
-        behaviour = behaviour or _fitted(episodes, labels, seed, shown)
+        behaviour = behaviour or _fitted(episodes, labels, seed, taught)
         config = _settled(entry.settle, config, transitions, behaviour)
         hyper = hyper._replace(threshold=np.full(len(allowed), np.inf, np.float32))
     else:
         hyper = _limited(config, hyper, budget, allowed, costs)
     within = _imitated(method, budget, costs, hyper) if entry.imitates else None
     if entry.proposes:
-        behaviour = behaviour or _fitted(episodes, labels, seed, shown)
+        behaviour = behaviour or _fitted(episodes, labels, seed, taught)
         _refuse_foreign(behaviour, labels, config, demonstrations)
         frozen = restore_behaviour(behaviour)
     elif behaviour is not None:
@@ -172,14 +174,16 @@ def _set_up(
         chosen = ~apart
         data = data._replace(fitted=transitions_of(chosen, logged.lengths))
     if entry.weighs:
-        pools = pools_for(shown.emphasis, logged, len(transitions) - len(logged), chosen)
+        pools = pools_for(taught.emphasis, logged, len(transitions) - len(logged), chosen)
         data = data._replace(pools=pools)
-    return Setup(config, hyper, data, frozen, behaviour, logged.lengths, apart, logged, shown)
+    return Setup(config, hyper, data, frozen, behaviour, logged.lengths, apart, logged, taught)
 
 
-def _fitted(episodes: Episodes, labels: Labels, seed: int, shown: Shown) -> Behaviour:
+def _fitted(episodes: Episodes, labels: Labels, seed: int, taught: Taught) -> Behaviour:
     """A behaviour model of the same steps, drawn as often."""
-    return fit_behaviour(episodes, labels, seed, demonstrations=shown.demonstrations, emphasis=shown.emphasis)
+    return fit_behaviour(
+        episodes, labels, seed, demonstrations=taught.demonstrations, emphasis=taught.emphasis
+    )
 
 
 def _refuse_misfits(
@@ -285,8 +289,8 @@ def _keeper(
         numbers = [np.asarray(value).tolist() for value in setup.hyper]
         parents = [costs.hash, None if setup.behaviour is None else setup.behaviour.hash]
         made_from = [method, asdict(setup.config), numbers, str(budget), int(seed), parents]
-        if setup.shown.named():
-            made_from.append(setup.shown.named())
+        if setup.taught.named():
+            made_from.append(setup.taught.named())
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         return Keeper(Path(checkpoint), every, training, beyond)
     if beyond:
@@ -354,7 +358,7 @@ def _with_ladder(
         return policy
     data = setup.data
     if (
-        setup.shown.demonstrations is not None
+        setup.taught.demonstrations is not None
     ):  # where a person drives, nobody takes over: it is no safe world
         data = to_device(setup.logged, setup.frozen.scaling)
     ladder = calibrate(
