@@ -37,6 +37,9 @@ def learn(
     ] = "0.05",
     method: Annotated[str, typer.Option(help="Which learner.")] = "feasible",
     behaviour: Annotated[Path | None, typer.Option(help="Fitted behaviour model [LABELS-behaviour].")] = None,
+    demonstrations: Annotated[
+        Path | None, typer.Option(help="Episodes that a person drove, from `rci labels takeovers`.")
+    ] = None,
     settings: Settings = [],  # noqa: B006
     seed: Seed = 0,
     log: Log = None,
@@ -50,7 +53,8 @@ def learn(
     code 3: no threshold is expected to keep a budget; the policy is written all the same, and marked.
 
     The behaviour model is fitted first, unless it is there: one beside the labels serves every budget and seed.
-    Its settings are those that begin with "behaviour.". Learners that need none fit none.
+    Its settings are those that begin with "behaviour.". Learners that need none fit none. With demonstrations it stands
+    in LABELS-behaviour-human; how often their steps are drawn is set by demonstration_weight, for each of the two.
 
     Example: rci learn runs/demo/episodes runs/demo/labels runs/demo/costs --budget 0.1 --out runs/demo/policy
     """
@@ -60,10 +64,11 @@ def learn(
 
     prepare_process()  # before anything imports JAX
     from rci.data.budgets import limits, refuse_percentiles, split_budgets
-    from rci.data.options import build
     from rci.data.store import read
     from rci.learning import LEARNERS, parse_options
-    from rci.learning.behaviour import Config as BehaviourConfig
+    from rci.learning.behaviour import parse_behaviour
+    from rci.learning.demonstrations import check_demonstrations, refuse_useless
+    from rci.learning.learners import refuse_unweighed
     from rci.pipeline.tracking import experiment, log_job
     from rci.pipeline.trainings import all_kept, training_jobs, training_remarks
     from rci.reporting.trackers.tracker import open_tracker
@@ -73,14 +78,17 @@ def learn(
     if behaviour is not None and model_options:
         raise RciError("a behaviour model that is given cannot be given settings as well.")
     parse_options(method, options)
-    build(BehaviourConfig, model_options, "behaviour")
+    parse_behaviour(model_options)
+    for each in (options, model_options):
+        refuse_useless(list(each), demonstrations)
     proposes = LEARNERS[method].proposes
     if not proposes and (behaviour is not None or model_options):
         raise RciError(
             f"{method!r} uses no behaviour model, so leave out --behaviour and behaviour.* settings."
         )
     budgets = split_budgets(budget)
-    model = behaviour or labels.with_name(f"{labels.name}-behaviour")
+    whose = "" if demonstrations is None else "-human"
+    model = behaviour or labels.with_name(f"{labels.name}-behaviour{whose}")
     step_costs = read(costs, "costs")  # checked before the behaviour model is fitted for nothing
     step_costs.check_parent(read(labels, "labels"))
     for each in budgets:
@@ -88,6 +96,10 @@ def learn(
         if LEARNERS[method].settle is not None:
             refuse_percentiles(repr(method), allowed)
     logged = {"episodes": episodes, "labels": labels}
+    if demonstrations is not None:
+        refuse_unweighed(method)
+        check_demonstrations(read(demonstrations, "episodes"), read(episodes, "episodes"))
+        logged["human"] = demonstrations
     inputs = {**logged, "costs": costs, **({"behaviour": model} if proposes else {})}
     jobs = (
         [Job("behaviour", "behaviour", model_options, 0, logged, model)] if proposes and not behaviour else []

@@ -67,7 +67,7 @@ class Job:
         """Whether the output is there and made from just these inputs."""
         if not store.is_current(self.output, self.provenance().key):
             return False
-        return self.stage != "collect" or _oracle_belongs(self.output)
+        return self.stage not in BESIDE or _belongs(BESIDE[self.stage](self.output), self.output)
 
 
 def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -160,6 +160,27 @@ def _collect(job: Job, progress: Progress) -> Record:
     return episodes
 
 
+def _collect_takeovers(job: Job, progress: Progress) -> Record:
+    from rci.collection.takeovers import Watch, collect_takeovers
+
+    task, episodes = job.settings["task_name"], job.settings["episodes"]
+    watch = build(Watch, job.settings["watch"], "watch")
+    drivers = _read(job, "machine", "informed"), _read(job, "person", "informed")
+    recorded, takeovers = collect_takeovers(task, *drivers, episodes, job.seed, watch, progress)
+    # The takeovers first, as the oracle of `_collect`.
+    made = Provenance(job.settings, job.seed, {"episodes": recorded.hash})
+    store.write(takeovers_of(job.output), takeovers, made)
+    return recorded
+
+
+def _cut(job: Job, progress: Progress) -> Record:
+    """One part of runs with takeovers: what the machine drove, the labels of it, or what a person drove."""
+    from rci.data.segments import cut
+
+    part: Record = getattr(cut(_read(job, "episodes"), _read(job, "takeovers")), job.settings["part"])
+    return part
+
+
 def _label(job: Job, progress: Progress) -> Record:
     from rci.labeling import corrupt, label
 
@@ -170,10 +191,11 @@ def _label(job: Job, progress: Progress) -> Record:
 
 
 def _behaviour(job: Job, progress: Progress) -> Record:
-    from rci.learning.behaviour import Config, fit_behaviour
+    from rci.learning.behaviour import fit_behaviour, parse_behaviour
 
-    config = build(Config, job.settings, "behaviour")
-    return fit_behaviour(_read(job, "episodes"), _read(job, "labels"), job.seed, config, progress)
+    config, emphasis = parse_behaviour(job.settings)
+    logged = _read(job, "episodes"), _read(job, "labels")
+    return fit_behaviour(*logged, job.seed, config, progress, _demonstrations_of(job), emphasis)
 
 
 def _redistribute(job: Job, progress: Progress) -> Record:
@@ -212,8 +234,14 @@ def _learn(job: Job, progress: Progress) -> Record:
         progress=progress,
         checkpoint=_checkpoint(job) if job.trail is None else job.trail,
         beyond=job.trail is not None,
+        demonstrations=_demonstrations_of(job),
         **job.settings,
     )
+
+
+def _demonstrations_of(job: Job) -> Any:
+    """What a person drove, where there is such an input."""
+    return _read(job, "human", "episodes") if "human" in job.inputs else None
 
 
 def _limit(job: Job, progress: Progress) -> Record:
@@ -257,6 +285,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "informed": _informed,
     "drive": _drive,
     "collect": _collect,
+    "collect-takeovers": _collect_takeovers,
+    "cut": _cut,
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
@@ -274,10 +304,18 @@ def oracle_of(episodes: Path) -> Path:
     return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
 
 
-def _oracle_belongs(episodes: Path) -> bool:
-    """Whether the oracle beside the episodes is there and theirs."""
+def takeovers_of(episodes: Path) -> Path:
+    """Where it is kept who drove when in episodes with a person: beside them."""
+    return episodes.resolve().with_name(f"{episodes.resolve().name}-takeovers")
+
+
+BESIDE: dict[str, Callable[[Path], Path]] = {"collect": oracle_of, "collect-takeovers": takeovers_of}
+
+
+def _belongs(beside: Path, episodes: Path) -> bool:
+    """Whether what belongs beside the episodes is there and theirs."""
     try:
-        meta = store.read_manifest(oracle_of(episodes))["meta"]
+        meta = store.read_manifest(beside)["meta"]
     except RciError:
         return False
     return bool(meta.get("episodes_hash") == input_hash(episodes))

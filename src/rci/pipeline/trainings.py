@@ -52,6 +52,17 @@ def training_jobs(
     return jobs
 
 
+def cut_jobs(episodes: Path, takeovers: Path, out: Path) -> list[Job]:
+    """The jobs that cut runs at takeovers: OUT-episodes of the machine, their labels in OUT, and OUT-human."""
+    places = {
+        "machine": out.with_name(f"{out.name}-episodes"),
+        "human": out.with_name(f"{out.name}-human"),
+        "labels": out,
+    }
+    inputs = {"episodes": episodes, "takeovers": takeovers}
+    return [Job(f"cut-{part}", "cut", {"part": part}, 0, inputs, place) for part, place in places.items()]
+
+
 def training_remarks(policies: Sequence[Path], behaviour: Path | None) -> list[str]:
     """Sentences about trained policies and the behaviour model that proposes to them; none if all is well."""
     from rci.learning.reach import describe_reach
