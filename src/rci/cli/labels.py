@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, Seed, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 labels = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="What people answered in `rci serve`: agreement, export, import.\n\n"
+    help="Compare, export and import what people answered in `rci serve`.\n\n"
     "Example: rci labels agreement runs/demo/answers",
 )
 
@@ -122,8 +122,7 @@ def export_labels(
         list[str], typer.Option(metavar="NAME", help="Only this annotator; may be repeated.")
     ] = [],  # noqa: B006
     missing: Annotated[
-        str,
-        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
+        str, typer.Option(help="Episodes without a label: refuse, drop, or count them as safe.")
     ] = "refuse",
     as_json: AsJson = False,
 ) -> None:
@@ -158,3 +157,25 @@ def import_labels(
 
     found, text = import_answers(folder, source, annotator, episodes)
     print_json(found) if as_json else print_text(text)
+
+
+@labels.command(name="takeovers")
+def cut_takeovers(
+    episodes: Annotated[Path, typer.Argument(help="Runs in which a person took over.")],
+    takeovers: Annotated[Path, typer.Argument(help="Who drove when in them.")],
+    out: Out,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cut runs at takeovers: OUT has labels, and they belong to what the machine drove, which is in OUT-episodes.
+
+    A machine segment counts as stopped at its last step before a person took over. What the person drove is in
+    OUT-human, for `rci learn --demonstrations`. Keys of the segments have the number of the run and the first step.
+
+    Example: rci labels takeovers runs/car/episodes runs/car/takeovers --out runs/car/labels
+    """
+    from rci.cli.command_jobs import Shown, run_here
+    from rci.pipeline.trainings import cut_jobs
+
+    jobs = cut_jobs(episodes, takeovers, out)
+    run_here(jobs, Shown(as_json, overwrite=overwrite), [job.output for job in jobs])

@@ -6,8 +6,9 @@ bare columns of numbers, by anybody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,11 @@ def body(name: str, look: str, radius: float = 0.0, trail: bool = False) -> dict
     return {"name": name, "look": look, "radius": float(radius), "trail": trail}
 
 
-def signal_film(episode: Episode) -> Film:
-    """Observation and action as lines over time: what moves comes first, observations before actions."""
+def signal_film(episode: Episode, labels: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Film:
+    """Observation and action as lines over time: what moves comes first, observations before actions.
+
+    labels: what to write beside the numbers of "obs" and "action", where they have names.
+    """
     recorded = {"obs": np.asarray(episode.obs), "action": np.asarray(episode.action)}
     flat = {name: values.reshape(len(values), -1) for name, values in recorded.items()}
     still = {name: (values == values[:1]).all(axis=0) for name, values in flat.items()}
@@ -69,7 +73,8 @@ def signal_film(episode: Episode) -> Film:
     tracks = []
     for name, column in found[:MOST_TRACKS]:
         place = np.unravel_index(column, recorded[name].shape[1:])
-        label = f"{name} {','.join(str(int(index)) for index in place)}"
+        plain = f"{name} {','.join(str(int(index)) for index in place)}"
+        label = labels[name][column] if labels.get(name) else plain
         tracks.append({"name": label, "array": name, "column": len(kept[name])})
         kept[name].append(column)
     # Only the columns that are drawn: an observation may have thousands.

@@ -95,7 +95,7 @@ def _record_task(name: str, count: int, seed: int) -> Episodes:
     rng = np.random.default_rng([seed, COLLECTION])
     which = rng.integers(len(scripts), size=count)
     unsteady = rng.uniform(0.05, most, (count, 1))
-    size = int(np.prod(task.make_vec(1).single_action_space.shape))
+    size = int(np.prod(task.make_vec(1).single_action_space.shape or (1,)))
     lean = 0.3 * unsteady * rng.normal(size=(count, size))
     lean[:, 0] += rng.uniform(*hurry, count)
     drift = np.zeros((count, size))

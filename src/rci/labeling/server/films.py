@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rci.data.errors import RciError
+from rci.data.signals import labels_in, named_signals
 from rci.data.types import Episodes
 from rci.labeling.server.image_files import PNG, is_picture, picture_of
 from rci.labeling.server.pictures import Pictures
@@ -24,7 +25,7 @@ def film_of(episodes: Episodes, i: int, task: Task | None, pictures: Pictures | 
         return Film("pictures", {"count": len(episode.obs), "width": width, "height": height})
     if task is not None and task.film is not None:
         return task.film(episode.obs)
-    return signal_film(episode)
+    return signal_film(episode, labels_in(named_signals(episodes.signals)))
 
 
 def picture_at(episodes: Episodes, i: int, index: int, pictures: Pictures | None) -> tuple[bytes, str]:

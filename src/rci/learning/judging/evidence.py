@@ -20,11 +20,11 @@ from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import (
     FrozenBehaviour,
     fit_behaviour,
-    no_costs,
     restore_behaviour,
     rows_of_obs,
 )
 from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
+from rci.learning.demonstrations import no_costs
 from rci.learning.judging.hazard import Steps, steps_of
 from rci.learning.judging.support import Recorded, measure_recorded
 from rci.learning.judging.trials import Worlds, fit_worlds, limit_hazards

@@ -55,10 +55,7 @@ class Cell(NamedTuple):
 
 
 def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
-    """Every policy, seed after seed: the whole comparison first with one seed, then with two.
-
-    Reward-only has one budget, infinity.
-    """
+    """Every policy, seed after seed: the whole comparison first with one seed, then with two."""
     alike = {
         logs._replace(share=logs.episodes(scale)): logs for logs in experiment.logs
     }  # few episodes are few
@@ -69,7 +66,7 @@ def cells(experiment: Experiment, scale: Scale) -> list[Cell]:
         for logs in alike.values()
         for method in experiment.methods
         for length in experiment.lengths
-        for budget in (("inf",) if method == REWARD_ONLY else scale.chosen_budgets(experiment))
+        for budget in scale.chosen_budgets(experiment, logs, method)
         for policy in range(scale.policies if experiment.policies else 1)
     ]
 
