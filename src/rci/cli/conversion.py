@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Seed, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 
 def import_dataset(
@@ -44,8 +44,8 @@ def import_dataset(
     from rci.pipeline.conversion import import_to
 
     with show_share("import") as progress:
-        found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
-    print_json(found) if as_json else print_text(text)
+        facts, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
+    print_json(facts) if as_json else print_text(text)
 
 
 def _tell_continuing(steps: int) -> None:
@@ -81,7 +81,7 @@ def export(
     if onnx:
         if labels is not None or costs is not None or data_format is not None or overwrite:
             raise RciError("--onnx takes a policy and a file to write, and nothing else.")
-        found, text = export_policy(source, Path(out), seed)
+        facts, text = export_policy(source, Path(out), seed)
     else:
         if labels is None or costs is None:
             raise RciError(
@@ -90,8 +90,8 @@ def export(
             )
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
-        found, text = export_data(source, labels, costs, out, data_format, overwrite)
-    print_json(found) if as_json else print_text(text)
+        facts, text = export_data(source, labels, costs, out, data_format, overwrite)
+    print_json(facts) if as_json else print_text(text)
 
 
 def monitor(
@@ -102,9 +102,10 @@ def monitor(
     false_alarms: Annotated[
         float, typer.Option(min=0.0001, max=0.9999, help="Share of safe episodes that may be interrupted.")
     ] = 0.05,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """A monitor that scores a running episode and raises an alarm; its level is chosen on held-out safe episodes.
+    """Make a monitor that raises an alarm in a running episode; its level is chosen on held-out safe episodes.
 
     rci.runtime.load_monitor reads it, with NumPy alone. OUT-detection has a table and a figure: lead time and share of
     stops detected against false alarms.
@@ -116,5 +117,5 @@ def monitor(
     prepare_process()  # before anything imports JAX
     from rci.pipeline.conversion import write_monitor
 
-    found, text = write_monitor(costs, episodes, labels, out, false_alarms)
-    print_json(found) if as_json else print_text(text)
+    facts, text = write_monitor(costs, episodes, labels, out, false_alarms, overwrite)
+    print_json(facts) if as_json else print_text(text)

@@ -123,14 +123,20 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
     return {"format": "onnx", "out": str(place)}, f"written as ONNX: {place}"
 
 
-def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
+def write_monitor(
+    costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float, overwrite: bool = False
+) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
+    from rci.pipeline.replacing import refuse_other_settings
     from rci.reporting.figures.lines import detection_picture
     from rci.tasks import TASKS
 
     check_place(out, "monitor")
+    settings = {"false_alarms": false_alarms}
+    if not overwrite:
+        refuse_other_settings(out, settings, 0)
     folder = out.with_name(f"{out.name}-detection")
     if folder.exists() and not folder.is_dir():
         raise RciError(
@@ -145,7 +151,6 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     # Levels are chosen on one half of the safe episodes; the rest is watched.
     rates = [rate for rate in RATES if rate * (safe // 2 + 1) >= 1]
     rows = judge_monitor(*parts, rates=rates) if rates and stopped else []
-    settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))
     watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
