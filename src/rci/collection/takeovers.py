@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from rci.collection.informed import drive
-from rci.collection.recipe import BATCH, join
+from rci.collection.recipe import BATCH
 from rci.data.errors import RciError
 from rci.data.models import Informed
 from rci.data.options import require_positive
@@ -99,7 +99,7 @@ def collect_takeovers(
         parts.append(recorded)
         flags.append(human)
         progress((first + count) / episodes)
-    joined = join(parts, np.zeros(episodes, np.int32), ("machine and person",), task_name)
+    joined = Episodes.joined(parts, np.zeros(episodes, np.int32), ("machine and person",), task_name)
     return joined, Takeovers.from_flags(joined, np.concatenate(flags))
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Job:
     trail: Path | None = (
         None  # where a training is kept for a longer one to go on from; no part of what is made
     )
-    title: str = ""  # what to call it to people, if not by its name
+    title: str = field(default="", compare=False)  # what to call it to people, if not by its name
 
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""

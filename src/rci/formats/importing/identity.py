@@ -36,7 +36,7 @@ def recorded_signals(table: Any, where: str) -> Signals | None:
     """The names that a file of ours has beside its numbers; None if it has none."""
     if table is None:
         return None
-    with fitting(f"{where}: the names of signals"):
+    with fitting(f"{where}: the names of signals"):  # a RecursionError too
         return Signals.from_table(json.loads(table) if isinstance(table, str) else table)
 
 
