@@ -13,7 +13,7 @@ from rci.data.store import Provenance, check_place, read, read_manifest, write
 from rci.data.types import Episodes, Labels
 from rci.labeling.people.agreement import agreement, agreement_table, gold_accuracy
 from rci.labeling.people.answers import STOP, Answer
-from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
+from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve, takeovers_of
 from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
 from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
 from rci.labeling.people.session import Session, open_session, read_session
@@ -33,6 +33,8 @@ class Wish:
     calibrate: bool = False
     annotators: tuple[str, ...] = ()
     missing: str = REFUSE
+    no_kinds: bool = False  # count every stop alike, whatever kind of danger it names
+    takeovers: bool = False  # when a person drove, in place of labels
 
     @property
     def to_file(self) -> bool:
@@ -68,8 +70,11 @@ def write_export(folder: Path, wish: Wish) -> Told:
         check_place(wish.out)
     episodes: Episodes = read(wish.episodes, "episodes")
     session.check_parent(episodes)
+    if wish.takeovers:
+        return _export_takeovers(session, answers, episodes, wish)
     delays = _delays(session, answers) if wish.calibrate else {}
-    agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate))
+    kinds = () if wish.no_kinds or len(session.kinds) < 2 else session.kinds
+    agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate), kinds)
     labelled, labels = resolve(agreed, episodes, wish.missing)
     written = _write(
         labels, None if labelled is episodes else labelled, wish, _settings(session, delays, wish)
@@ -86,6 +91,11 @@ def write_export(folder: Path, wish: Wish) -> Told:
         way = "were left out" if wish.missing == DROP else "count as safe"
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
     lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
+    if labels.channels:
+        found["kinds"] = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
+        lines.append(", ".join(f"{count} for {kind}" for kind, count in found["kinds"].items()))
+    if any(answer.takeovers for answer in answers):
+        lines.append("takeovers were marked as well: write them with --takeovers")
     return found, "\n".join(lines)
 
 
@@ -124,11 +134,31 @@ def _answers_in(source: Path, lengths: Array, episodes_hash: str, annotator: str
 
 
 def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
-    if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE:
-        raise RciError("--answers exports what was pressed, as it is: no --calibrate, --quorum or --missing.")
+    if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE or wish.no_kinds or wish.takeovers:
+        raise RciError(
+            "--answers exports what was pressed, as it is: no --calibrate, --quorum, --missing, --no-kinds or "
+            "--takeovers."
+        )
     write_answers(wish.out, answers)
     said = f"{len(answers)} answers were written to {wish.out}."
     return {"answers": len(answers), "out": str(wish.out)}, said
+
+
+def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Told:
+    if wish.calibrate or wish.missing != REFUSE or wish.no_kinds or wish.to_file:
+        raise RciError(
+            "--takeovers writes when a person drove, as an artefact: --out is a folder, and there is no --calibrate, "
+            "--missing or --no-kinds."
+        )
+    if not any(answer.takeovers for answer in answers):
+        raise RciError(
+            "nobody marked a takeover; `rci serve --takeovers` asks for them. Without one there is nothing to write."
+        )
+    found = takeovers_of(answers, episodes, wish.quorum)
+    write(wish.out, found, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
+    driven, runs = int((found.end - found.begin).sum()), len(set(found.episode.tolist()))
+    result = {"takeovers": len(found), "episodes": runs, "steps": driven, "out": str(wish.out)}
+    return result, f"{len(found)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}"
 
 
 def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
