@@ -124,11 +124,14 @@ class _Server:
         return JSONResponse(self._told[1])
 
     async def items(self, request: Request, annotator: str) -> Response:
-        """Every item by its key and its place, with what the annotator said of it: nothing of what it is."""
+        """Every item by its key and its place, with what the annotator said of it: nothing of what it is.
+
+        What was said of an episode in a review does not count for its other showing here: that would tell which it is.
+        """
         desk = self.desk
-        rows = []
+        rows, standing = [], desk.standing(annotator)
         for item in desk.visible(annotator):
-            answer = desk.said(annotator, item)
+            answer = standing.current(item)
             shown = {} if answer is None else as_shown(answer)
             rows.append({"key": desk.key(annotator, item), "position": desk.place(item), **shown})
         return JSONResponse({"total": len(desk.queue), "items": rows})
