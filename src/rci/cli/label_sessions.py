@@ -92,8 +92,9 @@ def write_export(folder: Path, wish: Wish) -> Told:
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
     lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
     if labels.channels:
-        found["kinds"] = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
-        lines.append(", ".join(f"{count} for {kind}" for kind, count in found["kinds"].items()))
+        kinds_of_stops = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
+        found["kinds"] = kinds_of_stops
+        lines.append(", ".join(f"{count} for {kind}" for kind, count in kinds_of_stops.items()))
     if any(answer.takeovers for answer in answers):
         lines.append("takeovers were marked as well: write them with --takeovers")
     return found, "\n".join(lines)

@@ -83,7 +83,7 @@ def check_intervals(intervals: Any) -> tuple[Interval, ...]:
     try:
         pairs = tuple((begin, end) for begin, end in intervals)
     except (TypeError, ValueError):
-        pairs = ((None, None),)  # type: ignore[assignment]
+        pairs = ((None, None),)
     if not all(type(number) is int for pair in pairs for number in pair):
         raise RciError(
             "takeovers are pairs of whole numbers: the first step of each and the first one after it."

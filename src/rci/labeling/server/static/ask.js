@@ -3,14 +3,13 @@
 const $ = (id) => document.getElementById(id);
 const GUARD = 200; // ms in which a second press of a key is no answer to a question that nobody can have read
 
-let ways = null; // [{key, shown, label, go, does}] while a question is open
+let ways = null; // [{key, shown, label, go, does, guarded}] while a question is open
 let since = 0;
 
-// With `does`, the command of that name is an answer as well. guarded: whether the key that led here may be pressed in
-// haste a second time.
-export function ask(text, answers, guarded = false) {
+// With `does`, the command of that name is an answer as well; `guarded` is one that may be pressed twice in haste.
+export function ask(text, answers) {
   ways = answers;
-  since = guarded ? performance.now() : -Infinity;
+  since = performance.now();
   $("ask-text").textContent = text;
   $("ask-ways").replaceChildren(...answers.map(makeButton));
   $("ask").hidden = false;
@@ -40,7 +39,7 @@ export function takeCommand(command) {
 }
 
 function choose(way) {
-  if (performance.now() - since < GUARD) return;
+  if (way.guarded && performance.now() - since < GUARD) return;
   close();
   way.go();
 }

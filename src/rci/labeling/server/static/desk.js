@@ -1,7 +1,7 @@
 // One item on the desk: opened, answered, taken back. The film itself is in stage.js.
 
 import { Away, getProgress, getSession, insist, Refused, sleep } from "./api.js";
-import { ask, close as closeQuestion } from "./ask.js";
+import * as question from "./ask.js";
 import * as choice from "./choice.js";
 import * as items from "./items.js";
 import * as outbox from "./outbox.js";
@@ -26,7 +26,7 @@ const momentNow = () => stage.player.moment;
 function clearDesk(state) {
   opened += 1;
   current = null;
-  closeQuestion();
+  question.close();
   remarks.clear();
   stage.clear();
   review.clear();
@@ -182,14 +182,15 @@ function askForKind(stopIndex, watched) {
       save("stop", stopIndex, watched);
     },
   }));
-  ask(`Stop at step ${stopIndex + 1}: which kind of danger?`, ways);
+  question.ask(`Stop at step ${stopIndex + 1}: which kind of danger?`, ways);
 }
 
 function askWhetherSafe() {
   const { steps } = current.info;
-  const yes = { key: "enter", shown: "Enter", label: "Safe to the end", does: "safe", go: () => save("safe", -1, stage.watching()) };
+  const go = () => save("safe", -1, stage.watching());
+  const yes = { key: "enter", shown: "Enter", label: "Safe to the end", does: "safe", guarded: true, go };
   const no = { key: "escape", shown: "Esc", label: "Go on watching", go() {} };
-  ask(`You have seen ${stage.stepsSeen()} of ${steps} steps. Safe to the end nevertheless?`, [yes, no], true);
+  question.ask(`You have seen ${stage.stepsSeen()} of ${steps} steps. Safe to the end nevertheless?`, [yes, no]);
 }
 
 async function save(verdict, stopIndex, watched) {
