@@ -17,6 +17,7 @@ from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus,
 from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
 from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
 from rci.labeling.people.session import Session, open_session, read_session
+from rci.labeling.server.exhibit import Exhibit
 from rci.tasks import TASKS
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
@@ -108,9 +109,9 @@ def import_answers(folder: Path, source: Path, annotator: str | None, episodes: 
         answers = _answers_in(source, there.lengths, there.episodes_hash, annotator)
     else:
         answers = _answers_in(source, known.lengths, known.hash, annotator)
-    task = None if known is None else TASKS.get(known.task)
+    rate = None if known is None else Exhibit(known, TASKS.get(known.task)).rate
     # Only now: a file that cannot be read does not leave a new session behind.
-    session = open_session(folder, known, None if task is None else task.rate)
+    session = open_session(folder, known, rate)
     try:
         session.add_all(answers)
     finally:

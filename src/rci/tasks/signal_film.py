@@ -36,9 +36,9 @@ PLACES = (
     "base",
 )
 NO_PLACES = frozenset(
-    ("v", "vel", "velocity", "speed", "a", "acc", "accel", "acceleration", "linear", "angular", "twist", "cmd", "command",
-     "gyro", "imu", "mag", "force", "torque", "current", "orientation", "quaternion", "q", "rot", "rotation", "goal",
-     "target", "error", "action", "u")
+    ("v", "vel", "velocity", "speed", "a", "acc", "accel", "acceleration", "linear", "angular", "twist", "cmd",
+     "command", "gyro", "imu", "mag", "force", "torque", "current", "orientation", "quaternion", "q", "rot", "rotation",
+     "goal", "target", "error", "action", "u")
 )  # fmt: skip
 PAIRS = (("x", "y"), ("east", "north"), ("easting", "northing"), ("lon", "lat"), ("longitude", "latitude"))
 

@@ -12,7 +12,8 @@ export function panesView(holder, item, redraw) {
   holder.append(panes);
   const camera = item.pictures && picturesView(pane("camera"), item, redraw);
   let drawings = []; // map and curves, as they are chosen
-  let ahead = false;
+  let ahead = false; // whether what comes after the moment may be drawn
+  const seesAhead = () => ahead;
   arrange();
   choice.onChange(() => {
     arrange();
@@ -31,10 +32,9 @@ export function panesView(holder, item, redraw) {
     for (const box of panes.querySelectorAll(".pane:not(.camera)")) box.remove();
     const { tracks, place } = choice.of(film.facts);
     drawings = [];
-    if (place) drawings.push(placeView(pane("map"), item, ...place, redraw));
-    if (tracks.length) drawings.push(chartView(pane("curves"), item, tracks, redraw));
+    if (place) drawings.push(placeView(pane("map"), item, ...place, redraw, seesAhead));
+    if (tracks.length) drawings.push(chartView(pane("curves"), item, tracks, redraw, seesAhead));
     panes.dataset.has = [camera && "camera", place && "map", tracks.length && "curves"].filter(Boolean).join(" ");
-    for (const view of drawings) view.showAhead(ahead);
   }
 
   function draw(moment) {
@@ -47,8 +47,10 @@ export function panesView(holder, item, redraw) {
     ready: (moment) => !camera || camera.ready(moment),
     readout: () => "",
     showAhead(yes) {
+      if (yes === ahead) return;
       ahead = yes;
-      for (const view of drawings) view.showAhead(yes);
+      for (const view of drawings) view.prepare();
+      redraw();
     },
     remove() {
       choice.onChange(() => {});

@@ -7,7 +7,7 @@ import { labelOf } from "./signals.js";
 const MARGIN = 0.05; // of the range, around it
 const FAINT = 0.25;
 
-export function placeView(holder, { film, info }, across, up, redraw) {
+export function placeView(holder, { film, info }, across, up, redraw, seesAhead) {
   const arrays = [across, up].map((track) => film.arrays[track.array]);
   const at = (moment) =>
     [across, up].map((track, i) => arrays[i].data[moment * arrays[i].shape[1] + track.column]);
@@ -19,7 +19,6 @@ export function placeView(holder, { film, info }, across, up, redraw) {
   let base = null;
   let panel = null;
   let tones = {};
-  let ahead = false;
   prepare();
 
   function prepare() {
@@ -27,7 +26,7 @@ export function placeView(holder, { film, info }, across, up, redraw) {
     panel = place(view, 0, 0, paper.width, paper.height);
     base = makeSheet(paper);
     drawPanel(base.pen, panel, view, tones);
-    if (ahead) drawTrail(base.pen, info.steps, FAINT);
+    if (seesAhead()) drawTrail(base.pen, info.steps, FAINT);
   }
 
   function drawTrail(pen, last, alpha) {
@@ -62,14 +61,7 @@ export function placeView(holder, { film, info }, across, up, redraw) {
     return true;
   }
 
-  function showAhead(yes) {
-    if (yes === ahead) return;
-    ahead = yes;
-    prepare();
-    redraw();
-  }
-
-  return { draw, showAhead, remove: paper.remove, ready: () => true, readout: () => "" };
+  return { draw, prepare, remove: paper.remove, ready: () => true, readout: () => "" };
 }
 
 // What all recordings together reach, and a little more.

@@ -1,7 +1,7 @@
 // Numbers over time: small charts with their units and scales, and a line at the moment shown.
 //
 // The scales are those of all recordings, and the curves end at the line until an answer was given: what is still to
-// come must not be seen before it is there.
+// come must not be seen before it is there. `seesAhead()` says whether it may; `prepare` asks it again.
 
 import { colour, font, makeCanvas, makeSheet, textScale } from "./canvas.js";
 
@@ -9,7 +9,7 @@ const EDGE = 6; // pixels above and below
 const LEAST_HEIGHT = 40; // pixels of a chart, at the usual size of text
 const FAINT = 0.3; // of what lies ahead, once it may be seen
 
-export function chartView(holder, { film, info }, tracks, redraw) {
+export function chartView(holder, { film, info }, tracks, redraw, seesAhead) {
   const steps = info.steps;
   const chart = document.createElement("div");
   chart.className = "chart";
@@ -21,7 +21,6 @@ export function chartView(holder, { film, info }, tracks, redraw) {
   let base = null; // names, scales, and, once it may be seen, what lies ahead
   let past = null; // the curves up to `drawn`
   let drawn = 0;
-  let ahead = false;
   let cells = [];
   let tones = {};
   let valueFont = "";
@@ -36,7 +35,7 @@ export function chartView(holder, { film, info }, tracks, redraw) {
     cells = layOut(tracks.length, columns, paper.width, Math.max(paper.height, needed));
     base = makeSheet(paper);
     tracks.forEach((track, i) => drawFrame(base.pen, cells[i], track, tones));
-    if (ahead) drawCurves(base.pen, 0, steps, FAINT);
+    if (seesAhead()) drawCurves(base.pen, 0, steps, FAINT);
     past = makeSheet(paper);
     drawn = 0;
   }
@@ -75,19 +74,12 @@ export function chartView(holder, { film, info }, tracks, redraw) {
     return true;
   }
 
-  function showAhead(yes) {
-    if (yes === ahead) return;
-    ahead = yes;
-    prepare();
-    redraw();
-  }
-
   function remove() {
     paper.remove();
     chart.remove();
   }
 
-  return { draw, remove, showAhead, ready: () => true, readout: () => "" };
+  return { draw, remove, prepare, ready: () => true, readout: () => "" };
 }
 
 // At a moment the last action is the one that led there; at the first moment there was none.
