@@ -53,6 +53,7 @@ function modifiersFit(binding, event) {
 
 // A button or link that has the focus keeps its own Enter and Space; where one types, every key is a letter.
 export function belongsToTarget(event) {
+  if (event.target.closest("dialog:not([open])")) return false; // closed just now: the focus leaves it a frame later
   if (event.target.closest("input[type=text], select")) return true;
   if (event.target.closest("input[type=checkbox]")) return event.key === " ";
   return (event.key === "Enter" || event.key === " ") && event.target.closest("button, a") !== null;
