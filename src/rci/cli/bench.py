@@ -13,7 +13,7 @@ from rci.pipeline.command_line import AsJson, Seed, Settings, Workers, print_jso
 bench = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Speeds against the reference, measured in the same run.\n\nExample: rci bench sim",
+    help="Measure speeds against the reference, in the same run.\n\nExample: rci bench sim",
 )
 
 

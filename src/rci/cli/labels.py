@@ -12,7 +12,7 @@ from rci.pipeline.command_line import AsJson, Seed, print_json, print_text
 labels = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="What people answered in `rci serve`: agreement, export, import.\n\n"
+    help="Compare, export and import what people answered in `rci serve`.\n\n"
     "Example: rci labels agreement runs/demo/answers",
 )
 
@@ -140,8 +140,7 @@ def export_labels(
         list[str], typer.Option(metavar="NAME", help="Only this annotator; may be repeated.")
     ] = [],  # noqa: B006
     missing: Annotated[
-        str,
-        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
+        str, typer.Option(help="Episodes without a label: refuse, drop, or count them as safe.")
     ] = "refuse",
     no_kinds: Annotated[
         bool,

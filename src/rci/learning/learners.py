@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_type_hints
 
-from rci.data.errors import RciError, unknown_name
+from rci.data.errors import RciError, unknown_method
 from rci.data.options import build_parts, require_positive
 from rci.learning.base import Method
 from rci.learning.methods import bc, bc_safe, bcq_lagrangian, bear_lagrangian, cdt, coptidice, cpq, feasible
@@ -37,7 +37,7 @@ class Schedule:
 def learner_called(method: str) -> Method:
     """The learner of a name."""
     if method not in LEARNERS:
-        raise unknown_name("learner", method, LEARNERS)
+        raise unknown_method("learner", method, {name: one.make for name, one in LEARNERS.items()})
     return LEARNERS[method]
 
 

@@ -17,6 +17,7 @@ from rci.data.errors import RciError
 from rci.data.labels import named_channels, per_channel
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.record import Array, expect
+from rci.data.signals import named_signals
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.behaviour import FrozenBehaviour, episodes_apart, fit_behaviour, restore_behaviour
 from rci.learning.budget import audited, kept_budget, threshold
@@ -79,6 +80,7 @@ def learn(
         "updates": updates,
         "history": history,
         "obs_shape": list(episodes.obs.shape[1:]),
+        **named_signals(episodes.signals),
         **_facts(setup, costs),
         **_estimates(method, setup, state, actor, history, costs.channels),
     }

@@ -9,7 +9,7 @@ import glob
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 from rci.data import store
 from rci.data.code import code_digest
 from rci.data.errors import RciError
+from rci.data.extras import require_modules
 from rci.data.models import Policy
 from rci.data.options import build
 from rci.data.record import Record
@@ -41,6 +42,7 @@ class Job:
     trail: Path | None = (
         None  # where a training is kept for a longer one to go on from; no part of what is made
     )
+    title: str = ""  # what to call it to people, if not by its name
 
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""
@@ -72,8 +74,18 @@ def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
     """The packages that simulate the task of a job, if it simulates one; no other job depends on them."""
     from rci.tasks import TASKS
 
-    task = TASKS.get(settings.get("task_name") or settings.get("task", ""))
+    task = TASKS.get(_task_of(settings))
     return () if task is None else task.packages
+
+
+def require_simulators(jobs: Iterable[Job]) -> None:
+    """Refuse to begin jobs that simulate a task whose simulator is not installed."""
+    for task, packages in {_task_of(job.settings): simulator_packages(job.settings) for job in jobs}.items():
+        require_modules(packages, f"the task {task!r}")
+
+
+def _task_of(settings: dict[str, Any]) -> str:
+    return str(settings.get("task_name") or settings.get("task", ""))
 
 
 def input_hash(path: Path) -> str:

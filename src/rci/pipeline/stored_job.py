@@ -36,6 +36,10 @@ class StoredJob:
         return self.job.name
 
     @property
+    def title(self) -> str:
+        return self.job.title
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return self.job.needs
 
