@@ -115,6 +115,7 @@ from rci.labeling import label as label
 from rci.learning import learn as learn
 from rci.learning.judging.fqe import judge as judge
 from rci.learning.judging.selection import select as select
+from rci.pipeline.assessing.assess import assess as assess
 from rci.redistribution import redistribute as redistribute
 
 __version__: str

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rci import __version__
+from rci.cli.assess import assess
 from rci.cli.bench import bench
 from rci.cli.command_jobs import run_here, show
 from rci.cli.conversion import export, import_dataset, monitor
@@ -49,6 +50,7 @@ app = typer.Typer(
 
 app.add_typer(bench, name="bench")
 app.add_typer(labels, name="labels")
+app.command()(assess)
 app.command()(serve)
 app.command(name="import")(import_dataset)
 app.command()(export)

@@ -65,7 +65,8 @@ class Job:
         """Whether the output is there and made from just these inputs."""
         if not store.is_current(self.output, self.provenance().key):
             return False
-        return self.stage != "collect" or _oracle_belongs(self.output)
+        beside = BESIDE.get(self.stage)
+        return beside is None or _belongs(beside(self.output), self.output)
 
 
 def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -148,6 +149,36 @@ def _collect(job: Job, progress: Progress) -> Record:
     return episodes
 
 
+def _import(job: Job, progress: Progress) -> Record:
+    """Logs as they are; the stops that they know of are labels, which are written beside them."""
+    from rci.formats import import_dataset
+
+    mapping = job.settings["mapping"]
+    options = {} if mapping is None else {"mapping": mapping}
+    imported = import_dataset(job.settings["source"], job.settings["format"], progress, **options)
+    labels = imported.labels()
+    if labels is None:
+        raise RciError(
+            f"{job.settings['source']} has no column of stops that is known; name it in the mapping (stop = 'estop'), "
+            "or import the logs and label them: rci import, rci serve."
+        )
+    made = Provenance({"notes": list(imported.notes)}, job.seed, {"episodes": imported.episodes.hash})
+    store.write(labels_of(job.output), labels, made)  # first: the job counts as done once the episodes are there
+    return imported.episodes
+
+
+def _part(job: Job, progress: Progress) -> Record:
+    """Some runs of the logs as a dataset of their own, their labels beside them."""
+    from rci.pipeline.assessing.parts import runs_of, split_runs, taken
+
+    episodes, labels = _read(job, "episodes"), _read(job, "labels")
+    shares = {name: job.settings[name] for name in ("selection", "held_out")}
+    chosen = split_runs(runs_of(episodes), labels.stopped, seed=job.seed, **shares)[job.settings["part"]]
+    part, own = taken(episodes, labels, chosen)
+    store.write(labels_of(job.output), own, Provenance(job.settings, job.seed, {"episodes": part.hash}))
+    return part
+
+
 def _label(job: Job, progress: Progress) -> Record:
     from rci.labeling import corrupt, label
 
@@ -224,6 +255,30 @@ def _checkpoint(job: Job) -> Path:
     return place
 
 
+def _monitor(job: Job, progress: Progress) -> Record:
+    """A monitor; its level is chosen on episodes that its model was not fitted to."""
+    from rci.pipeline.monitor import fit_monitor
+
+    costs, episodes, labels = (_read(job, kind) for kind in ("costs", "episodes", "labels"))
+    return fit_monitor(costs, episodes, labels, **job.settings)
+
+
+def _estimate(job: Job, progress: Progress) -> Record:
+    """What the logs say of several policies, by trials that begin as the runs of a part do."""
+    from rci.data.policy_estimates import Estimates
+    from rci.learning import restore_policy
+    from rci.learning.judging.estimate import estimate_all
+    from rci.pipeline.assessing.parts import judged_runs
+
+    settings = dict(job.settings)
+    part, names = settings.pop("part"), settings.pop("policies")
+    shares = {name: settings.pop(name) for name in ("selection", "held_out")}
+    logs = judged_runs(_read(job, "episodes"), _read(job, "labels"), part, seed=job.seed, **shares)
+    policies = [restore_policy(_read(job, f"policy {name}", "policy")) for name in names]
+    found = estimate_all(policies, *logs, seed=job.seed, progress=progress, **settings)
+    return Estimates(dict(zip(names, found)), part)
+
+
 def _evaluate(job: Job, progress: Progress) -> Record:
     from rci.evaluation import evaluate
     from rci.learning import restore_policy
@@ -245,6 +300,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "informed": _informed,
     "drive": _drive,
     "collect": _collect,
+    "import": _import,
+    "part": _part,
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
@@ -252,6 +309,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "transfer": _transfer,
     "learn": _learn,
     "limit": _limit,
+    "monitor": _monitor,
+    "estimate": _estimate,
     "evaluate": _evaluate,
     "rollouts": _rollouts,
 }
@@ -262,10 +321,18 @@ def oracle_of(episodes: Path) -> Path:
     return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
 
 
-def _oracle_belongs(episodes: Path) -> bool:
-    """Whether the oracle beside the episodes is there and theirs."""
+def labels_of(episodes: Path) -> Path:
+    """Where the labels of imported or divided episodes are kept: beside them."""
+    return episodes.with_name(f"{episodes.name}-labels")
+
+
+BESIDE = {"collect": oracle_of, "import": labels_of, "part": labels_of}  # what comes with the output of a stage
+
+
+def _belongs(companion: Path, episodes: Path) -> bool:
+    """Whether what is kept beside episodes is there and theirs."""
     try:
-        meta = store.read_manifest(oracle_of(episodes))["meta"]
+        meta = store.read_manifest(companion)["meta"]
     except RciError:
         return False
     return bool(meta.get("episodes_hash") == input_hash(episodes))
