@@ -34,6 +34,7 @@ from rci import (
 )
 from rci.collection import collect as collect
 from rci.data.errors import RciError as RciError
+from rci.data.estimates import PolicyEstimate as PolicyEstimate
 from rci.data.types import (
     Episode as Episode,
 )
@@ -113,6 +114,7 @@ from rci.formats import (
 )
 from rci.labeling import label as label
 from rci.learning import learn as learn
+from rci.learning.judging.estimate import estimate as estimate
 from rci.learning.judging.fqe import judge as judge
 from rci.learning.judging.selection import select as select
 from rci.pipeline.assessing.assess import assess as assess

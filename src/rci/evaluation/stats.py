@@ -14,6 +14,8 @@ from scipy import stats
 
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.data.shares import check_confidence
+from rci.data.shares import clopper_pearson as clopper_pearson
 
 
 def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
@@ -33,28 +35,10 @@ def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
 
 def t_half_width(values: ArrayLike, confidence: float = 0.95) -> float:
     """Half the width of Student's interval for a mean: `t(1 - a/2; n - 1) s / sqrt(n)`, with `a = 1 - confidence`."""
-    _check_confidence(confidence)
+    check_confidence(confidence)
     sample = _numbers("the sample", values, least=2)
     quantile = stats.t.ppf(1.0 - (1.0 - confidence) / 2.0, len(sample) - 1)
     return float(quantile * sample.std(ddof=1) / np.sqrt(len(sample)))
-
-
-def clopper_pearson(violations: float, episodes: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Exact interval for a share: the beta quantiles of Clopper and Pearson (1934).
-
-    `low = B(a/2; x, n - x + 1)` and `high = B(1 - a/2; x + 1, n - x)`, with `a = 1 - confidence`; it covers the true
-    share with at least the asked probability, whatever the share is. Weighted episodes need not be whole numbers.
-    """
-    _check_confidence(confidence)
-    if episodes < 1 or not 0 <= violations <= episodes:
-        raise RciError(
-            f"violations must be between 0 and the number of episodes, got {violations} of {episodes}."
-        )
-    tail = (1.0 - confidence) / 2.0
-    safe = episodes - violations
-    low = 0.0 if violations == 0 else float(stats.beta.ppf(tail, violations, safe + 1))
-    high = 1.0 if safe == 0 else float(stats.beta.ppf(1.0 - tail, violations + 1, safe))
-    return low, high
 
 
 def bootstrap_ratio(
@@ -71,7 +55,7 @@ def bootstrap_ratio(
     infinite, and with none in the numerator either it is `nan`; a resample that comes out `nan` says nothing, so it
     counts as 0 for the low end and as infinite for the high end.
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     if resamples < 1:
         raise RciError(f"the bootstrap needs at least 1 resample, got {resamples}.")
     above, below = _strata("numerators", numerators), _strata("denominators", denominators)
@@ -93,7 +77,7 @@ def bootstrap_ratio_of_counts(
 
     To draw n flags again, x of which are set, is one binomial draw with n trials and chance x / n.
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     if resamples < 1:
         raise RciError(f"the bootstrap needs at least 1 resample, got {resamples}.")
     above, below = _counts("numerators", numerators), _counts("denominators", denominators)
@@ -173,8 +157,3 @@ def _numbers(name: str, values: ArrayLike, least: int = 1) -> Array:
     if not np.isfinite(array).all():
         raise RciError(f"{name}: value {int(np.flatnonzero(~np.isfinite(array))[0])} is not finite.")
     return array
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0.0 < confidence < 1.0:
-        raise RciError(f"the confidence must lie between 0 and 1, got {confidence}.")

@@ -140,7 +140,7 @@ def fit_behaviour(
     """Fit the model to the transitions that remain once every episode is cut at its stop."""
     config = config or Config()
     config = replace(config, rows=rows_of_obs(config, episodes.obs.shape[1:]))
-    transitions = Transitions.build(episodes, labels, _no_costs(labels))
+    transitions = Transitions.build(episodes, labels, no_costs(labels))
     scaling = measure_scaling(transitions, config.rows or 0)
     data = to_device(transitions, scaling)
     init_key, train_key = jax.random.split(stage_key(seed, "behaviour"))
@@ -256,7 +256,7 @@ def _train_chunk(config: Config) -> Callable:
     return run
 
 
-def _no_costs(labels: Labels) -> StepCosts:
+def no_costs(labels: Labels) -> StepCosts:
     """The behaviour model looks at no costs; zeros fill their place."""
     kept = labels.kept_lengths
     return StepCosts(

@@ -1,0 +1,74 @@
+"""Several opinions of one chance, and the interval that they leave.
+
+Chances are compared as angles, asin(sqrt(p)): there a share of n episodes has the standard error 1 / (2 sqrt(n))
+whatever it is, and an interval that is cut at 0 and pi / 2 never leaves [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from rci.data.estimates import Interval
+from rci.data.record import Array
+
+RIGHT = math.pi / 2
+
+
+class Opinion(NamedTuple):
+    """A chance as an angle, and its standard error."""
+
+    angle: float
+    error: float
+
+
+def angle(chance: Array | float) -> Array:
+    """asin(sqrt(p)), p within [0, 1]."""
+    return np.arcsin(np.sqrt(np.clip(np.asarray(chance, np.float64), 0.0, 1.0)))
+
+
+def chance(angle: Array | float) -> Array:
+    """sin(angle)^2, the reverse of `angle`; angles beyond 0 and pi / 2 are at the ends."""
+    return np.sin(np.clip(np.asarray(angle, np.float64), 0.0, RIGHT)) ** 2
+
+
+def spread_of_methods(angles: Array, errors: Array) -> float:
+    """By how much opinions differ beyond their own errors: the variance between methods, at least 0.
+
+    DerSimonian and Laird 1986: (Q - (k - 1)) / (sum w - sum w^2 / sum w), with w = 1 / error^2 and
+    Q = sum w (angle - mean)^2.
+    """
+    weight = 1.0 / np.asarray(errors, np.float64) ** 2
+    mean = np.sum(weight * angles) / np.sum(weight)
+    excess = np.sum(weight * (angles - mean) ** 2) - (len(weight) - 1)
+    room = np.sum(weight) - np.sum(weight**2) / np.sum(weight)
+    return float(max(0.0, excess / room)) if room > 0 else 0.0
+
+
+def combined(opinions: Mapping[str, Opinion]) -> Opinion:
+    """All opinions as one, each weighed by its own error and by how much they differ: a random-effects mean."""
+    angles, errors = (np.array(each, np.float64) for each in zip(*opinions.values()))
+    weight = 1.0 / (errors**2 + spread_of_methods(angles, errors))
+    return Opinion(float(np.sum(weight * angles) / np.sum(weight)), float(np.sum(weight) ** -0.5))
+
+
+def widened(opinion: Opinion, error: float) -> Opinion:
+    """The opinion with another error that has nothing to do with its own."""
+    return opinion._replace(error=math.hypot(opinion.error, error))
+
+
+def interval(opinion: Opinion, level: float) -> Interval:
+    """The chance, and what it lies between at this level."""
+    reach = normal_quantile(level) * opinion.error
+    low, middle, high = (float(chance(opinion.angle + side * reach)) for side in (-1.0, 0.0, 1.0))
+    return Interval(middle, low, high)
+
+
+def normal_quantile(level: float) -> float:
+    """How many standard errors on either side hold this share of a normal distribution."""
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf(0.5 + level / 2)
