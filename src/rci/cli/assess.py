@@ -19,7 +19,9 @@ def assess(
     mapping: Annotated[
         Path | None, typer.Option(help="TOML file that names the columns of plain logs.")
     ] = None,
-    budget: Annotated[str, typer.Option(help="Share of runs that may be stopped, such as 0.05 or 5%.")] = "0.05",
+    budget: Annotated[
+        str, typer.Option(help="Share of runs that may be stopped, such as 0.05 or 5%.")
+    ] = "0.05",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of the assessment [runs/assess-LOGS].")
     ] = None,

@@ -163,7 +163,9 @@ def _import(job: Job, progress: Progress) -> Record:
             "or import the logs and label them: rci import, rci serve."
         )
     made = Provenance({"notes": list(imported.notes)}, job.seed, {"episodes": imported.episodes.hash})
-    store.write(labels_of(job.output), labels, made)  # first: the job counts as done once the episodes are there
+    store.write(
+        labels_of(job.output), labels, made
+    )  # first: the job counts as done once the episodes are there
     return imported.episodes
 
 
@@ -326,7 +328,11 @@ def labels_of(episodes: Path) -> Path:
     return episodes.with_name(f"{episodes.name}-labels")
 
 
-BESIDE = {"collect": oracle_of, "import": labels_of, "part": labels_of}  # what comes with the output of a stage
+BESIDE = {
+    "collect": oracle_of,
+    "import": labels_of,
+    "part": labels_of,
+}  # what comes with the output of a stage
 
 
 def _belongs(companion: Path, episodes: Path) -> bool:

@@ -1,4 +1,4 @@
-"""`rci assess`: from logs to a decision that can be defended: may I deploy this, how safe will it be, how sure is that?"""
+"""`rci assess`: from logs to a decision: may a policy be deployed, how safe will it be, and how sure is that?"""
 
 from __future__ import annotations
 
@@ -68,7 +68,15 @@ def assess(
     given = {"--budget": str(budget), "--out": str(out)}
     command = shlex.join(["rci", "assess", str(logs), *(part for pair in given.items() for part in pair)])
     return run_assessment(
-        assess_config(flags, seed), logs, mapping, budget, Path(out), labels, Engine("local", workers), _silent, command
+        assess_config(flags, seed),
+        logs,
+        mapping,
+        budget,
+        Path(out),
+        labels,
+        Engine("local", workers),
+        _silent,
+        command,
     )
 
 
@@ -86,7 +94,9 @@ def run_assessment(
     """Do what is not yet done, and write assessment.json and the page."""
     share = chance_of(budget)
     if not 0 < share < 1:
-        raise RciError(f"the budget is the share of runs that may be stopped, such as 0.05 or 5%, not {budget!r}.")
+        raise RciError(
+            f"the budget is the share of runs that may be stopped, such as 0.05 or 5%, not {budget!r}."
+        )
     found = logs_of(logs, mapping, labels, out)
     prepare_folder(out)
     with alone_in(out):
@@ -120,7 +130,17 @@ def _run(
     write_json(out / "assessment.json", table)
     with reporting(report, "page"):
         page = _write_page(
-            config, found, source, budget, out, command, chosen, judging, (episodes, labels), oddities, timings
+            config,
+            found,
+            source,
+            budget,
+            out,
+            command,
+            chosen,
+            judging,
+            (episodes, labels),
+            oddities,
+            timings,
         )
     return Assessment(verdict, budget, out / "policies" / folder_of(chosen), out / "monitor", page, table)
 
@@ -149,7 +169,11 @@ def assessment_table(
     return {
         "logs": source,
         "budget": budget,
-        "verdict": {"word": verdict.word, "reasons": list(verdict.reasons), "remedies": list(verdict.remedies)},
+        "verdict": {
+            "word": verdict.word,
+            "reasons": list(verdict.reasons),
+            "remedies": list(verdict.remedies),
+        },
         "chosen": chosen,
         "policies": rows,
     }
@@ -194,7 +218,7 @@ def _write_page(
                 for name, limit in policy_names(config, budget).items()
             ),
             facts=evidence.facts_of(episodes, labels, len(np.unique(runs_of(episodes)))),
-            notes=tuple([*oddities, *evidence.notes_of(found.labels)]),
+            notes=(*oddities, *evidence.notes_of(found.labels)),
             parts={name: (len(own), int(own.stopped.sum())) for name, own in parts.items()},
             action_names=episodes.labels_of("action"),
             different=tuple(held.shown(i, signals) for i in held.most_different(count)),

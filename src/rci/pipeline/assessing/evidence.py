@@ -74,7 +74,10 @@ class HeldOut:
     def telling_signals(self) -> list[int]:
         """The numbers of an observation that go most with the risk, in their order."""
         rows = np.concatenate(
-            [np.asarray(e.obs[1 : n + 1], np.float64).reshape(n, -1) for e, n in zip(self.episodes, self.kept)]
+            [
+                np.asarray(e.obs[1 : n + 1], np.float64).reshape(n, -1)
+                for e, n in zip(self.episodes, self.kept)
+            ]
         )
         risk = np.concatenate(self.risk)
         centred, about = rows - rows.mean(axis=0), risk - risk.mean()

@@ -63,7 +63,11 @@ def _to_import(path: Path, mapping: Any, output: Path) -> Logs:
     kind = guess_format(path)
     if mapping is not None and kind != "logs":
         raise RciError(f"a mapping names the columns of plain logs; {path} is read as {kind!r}.")
-    settings = {"source": str(path), "format": kind, "mapping": None if mapping is None else read_mapping(mapping)}
+    settings = {
+        "source": str(path),
+        "format": kind,
+        "mapping": None if mapping is None else read_mapping(mapping),
+    }
     job = Job("import", "import", {**settings, "content": _digest(path)}, 0, {}, output)
     return Logs(output, labels_of(output), [job])
 

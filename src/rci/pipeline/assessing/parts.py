@@ -22,7 +22,9 @@ def runs_of(episodes: Episodes) -> Array:
     return np.arange(len(episodes))
 
 
-def split_runs(run: ArrayLike, stopped: ArrayLike, selection: float, held_out: float, seed: int) -> dict[str, Array]:
+def split_runs(
+    run: ArrayLike, stopped: ArrayLike, selection: float, held_out: float, seed: int
+) -> dict[str, Array]:
     """The numbers of the episodes of each part, all episodes of a run in the same one.
 
     Runs in which somebody pressed STOP are dealt out apart from the others, so that every part has its share of both.

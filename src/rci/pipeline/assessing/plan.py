@@ -47,16 +47,22 @@ def plan(
     """All jobs after the import, in the order in which they are best done."""
     seed, logged = config.seed, {"episodes": episodes, "labels": labels}
     shares = {"selection": config.split.selection, "held_out": config.split.held_out}
-    jobs = [
-        Job(f"{name} runs", "part", {"part": name, **shares}, seed, logged, out / name) for name in PARTS
-    ]
+    jobs = [Job(f"{name} runs", "part", {"part": name, **shares}, seed, logged, out / name) for name in PARTS]
     fit, selection = part_of(out, "fit"), part_of(out, "selection")
     label_costs, step_costs = out / "label-costs", out / "step-costs"
     behaviour, training = out / "behaviour", out / "training"
     jobs += [
         Job("behaviour", "behaviour", config.behaviour, seed, fit.inputs(), behaviour, ("fit runs",)),
         Job("step costs", "redistribute", config.redistribute, seed, fit.inputs(), step_costs, ("fit runs",)),
-        Job("label costs", "redistribute", {"method": "sparse"}, seed, fit.inputs(), label_costs, ("fit runs",)),
+        Job(
+            "label costs",
+            "redistribute",
+            {"method": "sparse"},
+            seed,
+            fit.inputs(),
+            label_costs,
+            ("fit runs",),
+        ),
     ]
     learn = {**fit.inputs(), "costs": label_costs, "behaviour": behaviour}
     settings = {**config.learn, "budget": "inf"}
@@ -65,7 +71,9 @@ def plan(
     for name, limit in policy_names(config, budget).items():
         inputs = {"policy": training}
         jobs.append(
-            Job(f"policy {name}", "limit", {"budget": str(limit)}, seed, inputs, policies[name], ("training",))
+            Job(
+                f"policy {name}", "limit", {"budget": str(limit)}, seed, inputs, policies[name], ("training",)
+            )
         )
     watched = {**selection.inputs(), "costs": step_costs}
     needs = ("step costs", "selection runs")
@@ -97,7 +105,9 @@ def _estimate(
     }
     inputs = {**logged, **{f"policy {name}": place for name, place in policies.items()}}
     needs = tuple(f"policy {name}" for name in policies)
-    return Job(f"estimates, {part} runs", "estimate", settings, config.seed, inputs, out / f"estimates-{part}", needs)
+    return Job(
+        f"estimates, {part} runs", "estimate", settings, config.seed, inputs, out / f"estimates-{part}", needs
+    )
 
 
 def promised_rate(config: AssessConfig, episodes: Episodes, labels: Labels) -> float:

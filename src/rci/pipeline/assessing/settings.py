@@ -28,7 +28,9 @@ class Split:
                     f"split.{name} must be from {LEAST_SHARE:g} to 0.5, got {getattr(self, name):g}."
                 )
         if self.selection + self.held_out > 0.75:
-            raise RciError("split.selection and split.held_out leave less than a quarter of the runs to learn from.")
+            raise RciError(
+                "split.selection and split.held_out leave less than a quarter of the runs to learn from."
+            )
 
 
 @dataclass(frozen=True)

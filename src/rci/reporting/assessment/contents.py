@@ -53,7 +53,9 @@ class Watching:
     level: float
     false_alarm_rate: float
     rows: Sequence[Mapping[str, Any]]
-    calibration: Sequence[Sequence[float]]  # [bins, 3]: predicted, observed, steps; none where it is no chance
+    calibration: Sequence[
+        Sequence[float]
+    ]  # [bins, 3]: predicted, observed, steps; none where it is no chance
     calibration_error: float | None
 
 

@@ -22,7 +22,9 @@ Pick = Callable[[PolicyEstimate], Interval]
 
 def stop_rates(content: AssessmentInput) -> Figure:
     """The chance of a stop of every policy with its interval, beside the logs and the budget."""
-    figure, axes = _rows("Stopped runs, estimated", content, lambda one: one.stop, lambda one: one.logged_stop)
+    figure, axes = _rows(
+        "Stopped runs, estimated", content, lambda one: one.stop, lambda one: one.logged_stop
+    )
     axes.axvline(content.budget, color=DANGER, linewidth=1.1, linestyle=(0, (3, 1.5)), zorder=2)
     axes.text(
         content.budget, 1.0, " budget", transform=axes.get_xaxis_transform(), fontsize=7.5, color=DANGER_INK,
@@ -89,15 +91,15 @@ def stopped_episode(content: AssessmentInput, shown: Shown) -> Figure:
     alarm = np.flatnonzero(shown.risk > content.watching.level)
     if len(alarm):
         risk.axvline(alarm[0] + 1, color=DANGER, linewidth=0.9)
-        risk.text(alarm[0] + 1, 1.02, "alarm", transform=risk.get_xaxis_transform(), fontsize=7.5, color=DANGER_INK)
+        risk.text(
+            alarm[0] + 1, 1.02, "alarm", transform=risk.get_xaxis_transform(), fontsize=7.5, color=DANGER_INK
+        )
     _name(risk, "risk of a stop")
     _signals(shown, rest)
     return figure
 
 
-def _rows(
-    heading: str, content: AssessmentInput, pick: Pick, logged: Pick
-) -> tuple[Figure, Axes]:
+def _rows(heading: str, content: AssessmentInput, pick: Pick, logged: Pick) -> tuple[Figure, Axes]:
     """A line for the logs and for every policy, with intervals."""
     lines: list[tuple[str, Interval, JudgedPolicy | None]] = [
         ("the logs", logged(content.chosen.estimate), None)

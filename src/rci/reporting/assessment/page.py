@@ -64,8 +64,8 @@ def policy_pictures(content: AssessmentInput) -> list[Picture]:
         render(
             "stop-rates",
             f"Estimated share of stopped runs. The logs {percent(logged.estimate)}; {told}.",
-            f"Dots are estimates, lines {content.level:.0%} intervals. The broken line is the budget, the grey one what "
-            "the logs show. The recommended policy is bold.",
+            f"Dots are estimates, lines {content.level:.0%} intervals. The broken line is the budget, the grey "
+            "one what the logs show. The recommended policy is bold.",
             partial(figures.stop_rates, content),
         )
     ]

@@ -47,10 +47,14 @@ def changes(content: AssessmentInput) -> list[str]:
     if lowest is None:
         told.append("With these logs there is no budget below 100% for which a policy would be deployed.")
     elif content.chosen.verdict.word == DEPLOY:
-        told.append(f"The verdict would be another one for a budget below {rate(content.chosen.estimate.stop.high)}.")
+        told.append(
+            f"The verdict would be another one for a budget below {rate(content.chosen.estimate.stop.high)}."
+        )
     else:
         budget, name = lowest
-        told.append(f"With these logs the lowest budget for which a policy would be deployed is {budget} ({name}).")
+        told.append(
+            f"With these logs the lowest budget for which a policy would be deployed is {budget} ({name})."
+        )
     return told
 
 
