@@ -123,7 +123,9 @@ def gather(
         data=data,
         scaling=scaling,
         worlds=fit_worlds(data, lengths, limits, rows, chosen.models, seed, world, progress),
-        recorded=measure_recorded(np.asarray(data.obs[data.row]), np.asarray(data.action), episode, seed),
+        recorded=measure_recorded(
+            np.asarray(data.obs)[np.asarray(data.row)], np.asarray(data.action), episode, seed
+        ),
         lengths=lengths,
         stopped=labels.stopped,
         earned=np.bincount(episode, weights=np.asarray(transitions.reward, np.float64)),

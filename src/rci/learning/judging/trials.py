@@ -71,7 +71,7 @@ def fit_worlds(
             progress((member + share) / models)
 
         nets.append(fit_world(moments, drawn, key, settings, part))
-    return Worlds(jax.tree.map(lambda *each: jnp.stack(each), *nets), moments, limits)
+    return Worlds(jax.tree.map(_stacked, *nets), moments, limits)
 
 
 def limit_hazards(lengths: Array, limited: Array) -> Array:
@@ -133,3 +133,7 @@ def _advance(
     nets: TransitionNet, moments: Moments, keys: jax.Array, table: jax.Array, action: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     return jax.vmap(advance, (0, None, 0, 0, 0))(nets, moments, keys, table, action)
+
+
+def _stacked(*arrays: jax.Array) -> jax.Array:
+    return jnp.asarray(np.stack([np.asarray(array) for array in arrays]))

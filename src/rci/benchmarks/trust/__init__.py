@@ -1,0 +1,1 @@
+"""Estimates against the truth: policies good and bad, judged from logs and then driven in the simulator."""
