@@ -143,7 +143,7 @@ MISTAKES = [
     (("redistribute", "episodes", "labels", "--set", "epoch=2", "--out", "x"), "Did you mean 'epochs'?"),
     (("learn", "episodes", "labels", "costs", "--budget", "-1", "--out", "x"), "the smallest is 0"),
     (("learn", "episodes", "labels", "costs", "--method", "cpo", "--out", "x"), "unknown learner 'cpo'"),
-    (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 0.05"),
+    (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 5% or 0.05"),
     (("learn", "episodes", "labels", "costs", "--budget", "a=0.1,b=0.2", "--out", "x"), "these costs have no channels"),
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
     (("learn", "episodes", "labels", "costs", "--method", "cdt", "--behaviour", "labels-behaviour", "--out", "x"),

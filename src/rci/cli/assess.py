@@ -44,16 +44,16 @@ def assess(
     Example: rci assess runs.csv --mapping columns.toml --budget 5% --out runs/robot
     """
     from rci.engines.engine import Engine
-    from rci.engines.progress import show_progress
+    from rci.engines.progress import show_study
     from rci.pipeline.assessing.assess import run_assessment
     from rci.pipeline.assessing.settings import assess_config
 
     config = assess_config(settings, seed)
     folder = out or Path("runs") / f"assess-{logs.stem}"
     command = shlex.join(["rci", *sys.argv[1:]])
-    with show_progress() as report:
+    with show_study("jobs") as (report, tell):
         found = run_assessment(
-            config, logs, mapping, budget, folder, labels, Engine("local", workers), report, command
+            config, logs, mapping, budget, folder, labels, Engine("local", workers), report, tell, command
         )
     if as_json:
         print_json({"page": str(found.page), **found.table})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +13,14 @@ from rci.data.errors import RciError
 from rci.data.estimates import DEPLOY, Verdict, chance_of
 from rci.data.policy_estimates import Estimates
 from rci.data.types import Episodes, Labels
-from rci.engines.engine import LOCAL, Engine, Named, Report, reporting
+from rci.engines.engine import LOCAL, Engine, Report, reporting
 from rci.engines.run import ThisProcess, run_tasks
 from rci.pipeline.assessing.choice import choose_policy
 from rci.pipeline.assessing.logs import Logs, logs_of
 from rci.pipeline.assessing.parts import check_logs, runs_of
 from rci.pipeline.assessing.plan import PARTS, folder_of, part_of, plan, policy_names, promised_rate
 from rci.pipeline.assessing.settings import AssessConfig, assess_config
+from rci.pipeline.assessing.time_left import Tell, TimeLeft
 from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed, write_json
 
 
@@ -64,7 +66,7 @@ def assess(
     a folder for everything that is made; the same call goes on where it was interrupted. labels: of an artefact, if
     they are not beside it. settings: as with `--set`, {"learn.updates": 3000}.
     """
-    flags = [f"{name}={value!r}" for name, value in (settings or {}).items()]
+    flags = [f"{name}={json.dumps(value)}" for name, value in (settings or {}).items()]
     given = {"--budget": str(budget), "--out": str(out)}
     command = shlex.join(["rci", "assess", str(logs), *(part for pair in given.items() for part in pair)])
     return run_assessment(
@@ -75,7 +77,8 @@ def assess(
         Path(out),
         labels,
         Engine("local", workers),
-        _silent,
+        lambda task, share, seconds: None,
+        lambda done, total, seconds_left: None,
         command,
     )
 
@@ -89,6 +92,7 @@ def run_assessment(
     labels: str | Path | None,
     engine: Engine,
     report: Report,
+    tell: Tell,
     command: str,
 ) -> Assessment:
     """Do what is not yet done, and write assessment.json and the page."""
@@ -102,7 +106,7 @@ def run_assessment(
     with alone_in(out):
         write_json(out / "config.json", {"command": command, "settings": config.as_table()})
         run_tasks(found.jobs, LOCAL, report, pool=ThisProcess(report))
-        return _run(config, found, str(logs), share, out, engine, report, command)
+        return _run(config, found, str(logs), share, out, engine, report, tell, command)
 
 
 def _run(
@@ -113,6 +117,7 @@ def _run(
     out: Path,
     engine: Engine,
     report: Report,
+    tell: Tell,
     command: str,
 ) -> Assessment:
     episodes, labels = store.read(found.episodes, "episodes"), store.read(found.labels, "labels")
@@ -122,9 +127,9 @@ def _run(
     jobs = plan(config, budget, found.episodes, found.labels, out, rate)
     planned = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in planned}
-    run_timed(jobs, out, engine, report, timings)
+    run_timed(jobs, out, engine, TimeLeft(jobs, report, tell), timings)
     choosing, judging = (store.read(out / f"estimates-{part}", "estimates") for part in PARTS[1:])
-    chosen = choose_policy(choosing.policies, budget)
+    chosen = choose_policy(choosing.policies, policy_names(config, budget), budget)
     verdict = judging[chosen].verdict(budget)
     table = assessment_table(config, source, budget, chosen, verdict, choosing, judging)
     write_json(out / "assessment.json", table)
@@ -236,7 +241,3 @@ def _write_page(
         ),
         out / "report",
     )
-
-
-def _silent(task: Named, share: float, seconds: float | None) -> None:
-    """The progress of somebody who called from Python."""

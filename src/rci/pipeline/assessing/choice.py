@@ -6,13 +6,22 @@ from collections.abc import Mapping
 
 from rci.data.estimates import DEPLOY, PolicyEstimate
 
+ALIKE = 0.01  # ends of intervals that differ by less say the same
 
-def choose_policy(estimates: Mapping[str, PolicyEstimate], budget: float) -> str:
+
+def choose_policy(
+    estimates: Mapping[str, PolicyEstimate], budgets: Mapping[str, float], budget: float
+) -> str:
     """The name of the policy that earns most among those fit to be deployed; if none is, of the safest one.
 
-    The safest has the lowest upper end of its chance of a stop. Of equal ones the first counts, so the strictest.
+    The safest has the lowest upper end of its chance of a stop. Of those alike the one made for the budget counts, or
+    else for the one nearest to it.
     """
     fit = [name for name, one in estimates.items() if one.verdict(budget).word == DEPLOY]
     if fit:
-        return max(fit, key=lambda name: estimates[name].earned.estimate)
-    return min(estimates, key=lambda name: estimates[name].stop.high)
+        most = max(estimates[name].earned.estimate for name in fit)
+        alike = [name for name in fit if estimates[name].earned.estimate >= most]
+    else:
+        least = min(one.stop.high for one in estimates.values())
+        alike = [name for name, one in estimates.items() if one.stop.high <= least + ALIKE]
+    return min(alike, key=lambda name: abs(budgets[name] - budget))

@@ -27,8 +27,8 @@ def stop_rates(content: AssessmentInput) -> Figure:
     )
     axes.axvline(content.budget, color=DANGER, linewidth=1.1, linestyle=(0, (3, 1.5)), zorder=2)
     axes.text(
-        content.budget, 1.0, " budget", transform=axes.get_xaxis_transform(), fontsize=7.5, color=DANGER_INK,
-        va="bottom",
+        content.budget, 0.99, " budget", transform=axes.get_xaxis_transform(), fontsize=7.5, color=DANGER_INK,
+        va="top",
     )  # fmt: skip
     axes.set_xlim(0.0, 1.02)
     axes.xaxis.set_major_formatter(percent_tick)

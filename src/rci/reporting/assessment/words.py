@@ -33,7 +33,10 @@ def meaning(content: AssessmentInput) -> str:
             f"monitor, which interrupts about {rate(watch.false_alarm_rate)} of safe runs for nothing."
         )
     if word == REFUSE:
-        return f"No policy from these logs is expected to be stopped in at most {asked} of its runs."
+        return (
+            f"The safest policy from these logs, {content.chosen.name}, is expected to be stopped in more than {asked} "
+            "of its runs."
+        )
     return (
         f"The policy {content.chosen.name} may or may not be stopped in more than {asked} of its runs: from these logs "
         "it cannot be known. Do not let it drive on the strength of them."
