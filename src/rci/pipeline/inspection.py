@@ -7,6 +7,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.labels import named_channels
+from rci.data.policy_estimates import Estimates
 from rci.data.record import fitting
 from rci.data.thresholds import describe_ladder
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
@@ -79,6 +80,12 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return": record.mean_return,
             "mean_return_until_stop": record.mean_return_until_stop,
         }
+    if isinstance(record, Estimates):
+        told = {
+            name: f"{one.stop.estimate:.1%} ({one.stop.low:.1%} to {one.stop.high:.1%}) stopped"
+            for name, one in record.policies.items()
+        }
+        return {"judged on": f"{record.judged_on} runs", **told}
     info = getattr(record, "info", {})
     facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
     if "ladder" in facts:
