@@ -1,4 +1,4 @@
-"""A differential-drive robot among obstacles, with an e-stop: its dynamics, its operators, and logs as a robot has them.
+"""A differential-drive robot among obstacles, with an e-stop: its dynamics, operators, and logs as a robot has them.
 
 The robot drives from the left of a walled field to a goal on the right. Eight sectors of a lidar show how near the
 next obstacle or wall is. The e-stop fires where the clearance falls below a limit.

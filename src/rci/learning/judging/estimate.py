@@ -1,6 +1,14 @@
 """How often a policy will be stopped and what it will earn, from logs alone, with intervals that hold the truth.
 
 Methods that fail in different ways are asked, and where they disagree the interval is wide; see `combination.py`.
+
+models      the policy is tried in models of the world, which err where they are driven off the data (`trials.py`)
+chances     fitted-Q evaluation of the stop, which errs by bootstrapping from its own guesses (`hazard.py`)
+weighted    recorded episodes weighed by how the policy would have acted, of which few may count (`importance.py`)
+robust      the second corrected by the third
+agreeing    the episodes that the policy agrees with, as they are: it may agree with those that went well
+
+The last three say nothing where fewer than 10 episodes count.
 """
 
 from __future__ import annotations
@@ -9,28 +17,48 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.estimates import Interval, PolicyEstimate, Support
-from rci.data.models import Policy
+from rci.data.models import Behaviour, Policy
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.shares import clopper_pearson
 from rci.data.types import Episodes, Labels, Transitions
 from rci.learning.behaviour import Config as BehaviourConfig
-from rci.learning.behaviour import no_costs, rows_of_obs
-from rci.learning.dataset import Dataset, Scaling, measure_scaling, to_device
+from rci.learning.behaviour import (
+    FrozenBehaviour,
+    fit_behaviour,
+    no_costs,
+    restore_behaviour,
+    rows_of_obs,
+)
+from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
 from rci.learning.judging.combination import Opinion, angle, combined, interval, normal_quantile, widened
+from rci.learning.judging.fqe import policy_actions
+from rci.learning.judging.hazard import Settings as HazardSettings
+from rci.learning.judging.hazard import Steps, fit_chances, steps_of
+from rci.learning.judging.importance import (
+    agreeing,
+    cumulative_weights,
+    effective_count,
+    log_ratio,
+    padded,
+    weigh,
+)
 from rci.learning.judging.support import Recorded, measure_recorded, shares_outside
 from rci.learning.judging.trials import Trial, Worlds, fit_worlds, limit_hazards, try_policy
 from rci.learning.judging.world import Settings as WorldSettings
 
 Progress = Callable[[float], None]
 FITTING_SHARE = 0.7  # of the time
-MODEL_ERROR = 0.1  # of models of the world, as an angle: what none of them knows
 STEPS, FEWEST, MOST = 9_600, 32, 200  # of a trial, as in `calibration.py`
+FEW = 10  # episodes: of fewer nothing is concluded
+# What each method gets wrong whatever the logs, as an angle; see docs/trust.md for how they were found.
+METHOD_ERROR = {"models": 0.1, "chances": 0.2, "weighted": 0.2, "robust": 0.2, "agreeing": 0.2}
 
 
 @dataclass(frozen=True)
@@ -39,10 +67,13 @@ class Settings:
 
     models: int = 3  # of the world
     model_updates: int = 4_000
-    hidden: int = 128
+    hidden: int = 128  # of models
+    members: int = 3  # critics
+    updates: int = 3_000  # of critics
+    behaviour_updates: int = 3_000  # where no behaviour model is given
 
     def __post_init__(self) -> None:
-        require_positive(self, "models", "model_updates", "hidden")
+        require_positive(self, "models", "model_updates", "hidden", "members", "updates", "behaviour_updates")
 
 
 @dataclass(frozen=True)
@@ -53,6 +84,9 @@ class Evidence:
     scaling: Scaling
     worlds: Worlds
     recorded: Recorded
+    steps: Steps
+    log_behaviour: Array | None  # of recorded actions; None where the behaviour model has no density
+    obs: Array  # as recorded
     lengths: Array
     stopped: Array
     earned: Array  # of each episode, until its stop or its end
@@ -68,14 +102,16 @@ def estimate(
     seed: int = 0,
     level: float = 0.9,
     progress: Progress = lambda share: None,
+    behaviour: Behaviour | None = None,
     **settings: Any,
 ) -> PolicyEstimate:
     """How often the policy will be stopped and what it will earn, with intervals, from logs alone.
 
     held_out: which episodes the policy did not learn from, [N]; trials begin as these do. All if not given.
-    level: how often the intervals are to hold the truth. settings: see Settings.
+    level: how often the intervals are to hold the truth. behaviour: a model fitted to these labels, as for `learn`.
+    settings: see Settings.
     """
-    return estimate_all([policy], episodes, labels, held_out, seed, level, progress, **settings)[0]
+    return estimate_all([policy], episodes, labels, held_out, seed, level, progress, behaviour, **settings)[0]
 
 
 def estimate_all(
@@ -86,17 +122,19 @@ def estimate_all(
     seed: int = 0,
     level: float = 0.9,
     progress: Progress = lambda share: None,
+    behaviour: Behaviour | None = None,
     **settings: Any,
 ) -> list[PolicyEstimate]:
     """The same for several policies; what does not depend on the policy is fitted once."""
     for policy in policies:
         _check_policy(policy, episodes)
     apart = _check_held_out(held_out, len(episodes))
-    evidence = gather(episodes, labels, seed, lambda share: progress(FITTING_SHARE * share), **settings)
+    fitting, judging = _parts(progress)
+    evidence = gather(episodes, labels, seed, fitting, behaviour, **settings)
     estimates = []
     for number, policy in enumerate(policies):
         estimates.append(estimate_from(policy, evidence, apart, level))
-        progress(FITTING_SHARE + (1 - FITTING_SHARE) * (number + 1) / len(policies))
+        judging((number + 1) / len(policies))
     return estimates
 
 
@@ -105,27 +143,35 @@ def gather(
     labels: Labels,
     seed: int = 0,
     progress: Progress = lambda share: None,
+    behaviour: Behaviour | None = None,
     **settings: Any,
 ) -> Evidence:
-    """What the logs say, whatever the policy: models of the world, and what is usual in them."""
+    """What the logs say, whatever the policy: models of the world and of the behaviour, and what is usual in them."""
     expect(Episodes, episodes=episodes)
     expect(Labels, labels=labels)
     (chosen,) = build_parts((Settings,), settings, "estimating")
     _check_logs(episodes, labels)
+    if behaviour is None:
+        config = BehaviourConfig(updates=chosen.behaviour_updates, proposals=0)
+        behaviour = fit_behaviour(episodes, labels, seed, config)
+    elif behaviour.info["labels_hash"] != labels.hash:
+        raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
     transitions = Transitions.build(episodes, labels, no_costs(labels))
-    rows = rows_of_obs(BehaviourConfig(), episodes.obs.shape[1:])
+    frozen, rows = restore_behaviour(behaviour), rows_of_obs(BehaviourConfig(), episodes.obs.shape[1:])
     scaling = measure_scaling(transitions, rows)
     data, lengths = to_device(transitions, scaling), transitions.lengths
     limits = limit_hazards(lengths, ~(labels.stopped | episodes.terminated))
     world = WorldSettings(updates=chosen.model_updates, hidden=chosen.hidden)
     episode = np.repeat(np.arange(len(lengths)), lengths)
+    seen, done = np.asarray(data.obs)[np.asarray(data.row)], np.asarray(data.action)
     return Evidence(
         data=data,
         scaling=scaling,
         worlds=fit_worlds(data, lengths, limits, rows, chosen.models, seed, world, progress),
-        recorded=measure_recorded(
-            np.asarray(data.obs)[np.asarray(data.row)], np.asarray(data.action), episode, seed
-        ),
+        recorded=measure_recorded(seen, done, episode, seed),
+        steps=steps_of(data, lengths, len(limits)),
+        log_behaviour=_log_behaviour(frozen, transitions),
+        obs=flat_features(transitions.obs[transitions.seen]),
         lengths=lengths,
         stopped=labels.stopped,
         earned=np.bincount(episode, weights=np.asarray(transitions.reward, np.float64)),
@@ -144,18 +190,67 @@ def estimate_from(policy: Policy, evidence: Evidence, held_out: Array, level: fl
         trial.running.ravel(),
         evidence.seed,
     )
-    opinions = {"models": widened(opinion_of_models(trial.stop), MODEL_ERROR)}
+    opinions = {"models": opinion_of_models(trial.stop)}
+    recorded, counted = _opinions_of_recorded(policy, evidence, held_out)
+    opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in {**opinions, **recorded}.items()}
+    methods = {name: interval(each, level) for name, each in opinions.items()}
+    silent = {name: Interval(0.5, 0.0, 1.0) for name in METHOD_ERROR if name not in methods}
     stopped, count = int(evidence.stopped.sum()), len(evidence.stopped)
     return PolicyEstimate(
         stop=interval(combined(opinions), level),
         earned=mean_interval(trial.earned, level),
-        methods={name: interval(each, level) for name, each in opinions.items()},
-        support=Support(*outside, effective_episodes=0.0),
+        methods={**methods, **silent},
+        support=Support(*outside, effective_episodes=counted),
         logged_stop=Interval(stopped / count, *clopper_pearson(stopped, count, level)),
         logged_earned=mean_interval(evidence.earned[None], level),
         episodes=count,
         level=level,
     )
+
+
+def _opinions_of_recorded(
+    policy: Policy, evidence: Evidence, held_out: Array
+) -> tuple[dict[str, Opinion], float]:
+    """What the methods say that look at recorded steps, and how many episodes count when they are weighed."""
+    lengths, data, chosen = evidence.lengths, evidence.data, evidence.settings
+    action = evidence.scaling.encode_action(jnp.asarray(policy_actions(policy, evidence.obs, lengths + 1)))
+    at = np.asarray(data.row)
+    fqe = HazardSettings(updates=chosen.updates)
+    after, ahead = fit_chances(evidence.steps, action, lengths, chosen.members, evidence.seed, fqe)
+    initial = np.asarray(data.initial)
+    means = angle(ahead[:, initial[held_out]].mean(axis=1))
+    opinions = {"chances": Opinion(float(means.mean()), _deviation(means))}
+    policy_action, done = np.asarray(action, np.float64)[at], np.asarray(data.action, np.float64)
+    agree = agreeing(done, policy_action, lengths)
+    if (count := int(agree.sum())) >= FEW:
+        share = evidence.stopped[agree].mean()
+        opinions["agreeing"] = Opinion(float(angle(share)), 0.5 / count**0.5)
+    if evidence.log_behaviour is None:
+        return opinions, 0.0
+    weights = cumulative_weights(padded(log_ratio(done, policy_action, evidence.log_behaviour), lengths))
+    effective = effective_count(weights[:, -1])
+    if effective >= FEW:
+        stopped, on = np.asarray(data.stopped, np.float64), 1.0 - np.asarray(data.last, np.float64)
+        value = ahead.mean(axis=0)
+        error = stopped + on * value[at + 1] - after.mean(axis=0)
+        rng = np.random.default_rng([evidence.seed, 4])
+        each = weigh(weights, padded(stopped, lengths), padded(error, lengths), value[initial], rng)
+        for name, found in zip(("weighted", "robust"), each):
+            own = float(np.hypot(_deviation(angle(found.resampled)), 0.5 / effective**0.5))
+            opinions[name] = Opinion(float(angle(found.estimate)), own)
+    return opinions, effective
+
+
+def _deviation(values: Array) -> float:
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+def _log_behaviour(frozen: FrozenBehaviour, transitions: Transitions) -> Array | None:
+    """Of recorded actions, [N], in the networks' own scale; None where the model has no density."""
+    obs = frozen.scaling.obs(jnp.asarray(flat_features(transitions.obs[transitions.row])))
+    action = frozen.scaling.encode_action(jnp.asarray(flat_features(transitions.action)))
+    density = frozen.log_prob(obs, action[:, None])
+    return None if density is None else np.asarray(density[:, 0], np.float64)
 
 
 def opinion_of_models(stop: Array) -> Opinion:
@@ -176,6 +271,14 @@ def mean_interval(values: Array, level: float) -> Interval:
     between = float(values.mean(axis=1).std(ddof=1)) if models > 1 else 0.0
     reach = normal_quantile(level) * float(np.hypot(error, between))
     return Interval(mean, mean - reach, mean + reach)
+
+
+def _parts(progress: Progress) -> tuple[Progress, Progress]:
+    """The parts of the time that take the fits and the policies."""
+    return (
+        lambda share: progress(FITTING_SHARE * share),
+        lambda share: progress(FITTING_SHARE + (1 - FITTING_SHARE) * share),
+    )
 
 
 def _trial(policy: Policy, evidence: Evidence, held_out: Array) -> Trial:
