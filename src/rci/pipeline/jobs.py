@@ -276,9 +276,13 @@ def _estimate(job: Job, progress: Progress) -> Record:
     part, names = settings.pop("part"), settings.pop("policies")
     shares = {name: settings.pop(name) for name in ("selection", "held_out")}
     logs = judged_runs(_read(job, "episodes"), _read(job, "labels"), part, seed=job.seed, **shares)
-    policies = [restore_policy(_read(job, f"policy {name}", "policy")) for name in names]
-    found = estimate_all(policies, *logs, seed=job.seed, progress=progress, **settings)
-    return Estimates(dict(zip(names, found)), part)
+    policies = {name: _read(job, f"policy {name}", "policy") for name in names}
+    # Budgets that lead to the same threshold are the same policy, and judged once.
+    limits = {name: json.dumps(policy.info["threshold"]) for name, policy in policies.items()}
+    different = {limit: restore_policy(policies[name]) for name, limit in limits.items()}
+    found = estimate_all([*different.values()], *logs, seed=job.seed, progress=progress, **settings)
+    by_limit = dict(zip(different, found))
+    return Estimates({name: by_limit[limit] for name, limit in limits.items()}, part)
 
 
 def _evaluate(job: Job, progress: Progress) -> Record:

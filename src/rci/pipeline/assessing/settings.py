@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.options import build
 from rci.pipeline.config import MAX_SEED, Table, lay, parse_flags
 
@@ -94,9 +94,9 @@ def assess_config(flags: Sequence[str] = (), seed: int | None = None) -> AssessC
 
 def check_config(config: AssessConfig) -> None:
     """Find mistakes in the settings before any work is done."""
-    from rci.data.errors import unknown_name
     from rci.deploy.scorers import SCORERS
     from rci.learning import LEARNERS, behaviour, parse_options
+    from rci.learning.judging.estimate import Settings as EstimateSettings
     from rci.redistribution import parse_options as parse_redistributor
 
     if not 0 <= config.seed <= MAX_SEED:
@@ -116,6 +116,7 @@ def check_config(config: AssessConfig) -> None:
             f"each; leave learn.method at {' or '.join(serve_all)}."
         )
     build(behaviour.Config, config.behaviour, "behaviour")
+    build(EstimateSettings, config.estimate, "estimate")
     costs = dict(config.redistribute)
     redistributor = costs.pop("method")
     parse_redistributor(redistributor, costs)
