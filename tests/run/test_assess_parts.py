@@ -54,7 +54,8 @@ def test_what_chooses_looks_at_no_held_out_run():
     assert not np.isin(firsts, episodes.obs[episodes.obs_offset[parts["held-out"]], 0]).any()
     assert np.array_equal(firsts[begins], episodes.obs[episodes.obs_offset[parts["selection"]], 0])
     whole, _, begins = judged_runs(episodes, labels, "held-out", 0.2, 0.3, seed=0)
-    assert whole is episodes and np.flatnonzero(begins).tolist() == parts["held-out"].tolist()
+    assert whole is episodes
+    assert np.flatnonzero(begins).tolist() == parts["held-out"].tolist()
 
 
 def test_runs_are_named_by_their_keys():
@@ -71,7 +72,8 @@ def test_single_numbers_that_never_vary_are_pointed_out():
     still = Episodes(obs, *(getattr(episodes, name) for name in Episodes.stored[1:]))
     labels = Labels.for_episodes(still, np.where(np.arange(20) % 2, 2, -1))
     (note,) = check_logs(still, labels)
-    assert note.startswith("obs 1 is the same in every row") and "leave it out of obs" in note
+    assert note.startswith("obs 1 is the same in every row")
+    assert "leave it out of obs" in note
 
 
 def test_the_policy_that_earns_most_of_those_fit_is_chosen():

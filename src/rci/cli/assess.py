@@ -52,12 +52,12 @@ def assess(
     folder = out or Path("runs") / f"assess-{logs.stem}"
     command = shlex.join(["rci", *sys.argv[1:]])
     with show_study("jobs") as (report, tell):
-        found = run_assessment(
+        assessment = run_assessment(
             config, logs, mapping, budget, folder, labels, Engine("local", workers), report, tell, command
         )
     if as_json:
-        print_json({"page": str(found.page), **found.table})
+        print_json({"page": str(assessment.page), **assessment.table})
     else:
-        print_text("\n".join([*found.sentences(), str(found.page)]))
-    if not found.deploy:
+        print_text("\n".join([*assessment.sentences(), str(assessment.page)]))
+    if not assessment.deploy:
         raise typer.Exit(NOT_DEPLOYED)

@@ -81,11 +81,11 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return_until_stop": record.mean_return_until_stop,
         }
     if isinstance(record, Estimates):
-        told = {
+        stops = {
             name: f"{one.stop.estimate:.1%} ({one.stop.low:.1%} to {one.stop.high:.1%}) stopped"
             for name, one in record.policies.items()
         }
-        return {"judged on": f"{record.judged_on} runs", **told}
+        return {"judged on": f"{record.judged_on} runs", **stops}
     info = getattr(record, "info", {})
     facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
     if "ladder" in facts:

@@ -176,8 +176,10 @@ def _part(job: Job, progress: Progress) -> Record:
     episodes, labels = _read(job, "episodes"), _read(job, "labels")
     shares = {name: job.settings[name] for name in ("selection", "held_out")}
     chosen = split_runs(runs_of(episodes), labels.stopped, seed=job.seed, **shares)[job.settings["part"]]
-    part, own = taken(episodes, labels, chosen)
-    store.write(labels_of(job.output), own, Provenance(job.settings, job.seed, {"episodes": part.hash}))
+    part, part_labels = taken(episodes, labels, chosen)
+    store.write(
+        labels_of(job.output), part_labels, Provenance(job.settings, job.seed, {"episodes": part.hash})
+    )
     return part
 
 
@@ -280,8 +282,8 @@ def _estimate(job: Job, progress: Progress) -> Record:
     # Budgets that lead to the same threshold are the same policy, and judged once.
     limits = {name: json.dumps(policy.info["threshold"]) for name, policy in policies.items()}
     different = {limit: restore_policy(policies[name]) for name, limit in limits.items()}
-    found = estimate_all([*different.values()], *logs, seed=job.seed, progress=progress, **settings)
-    by_limit = dict(zip(different, found))
+    estimates = estimate_all([*different.values()], *logs, seed=job.seed, progress=progress, **settings)
+    by_limit = dict(zip(different, estimates))
     return Estimates({name: by_limit[limit] for name, limit in limits.items()}, part)
 
 

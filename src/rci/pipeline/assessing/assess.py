@@ -43,8 +43,8 @@ class Assessment(NamedTuple):
         """The verdict, why, and what would change it; a sentence each."""
         word, *rest = self.verdict
         why, remedies = ("; ".join(part) for part in rest)
-        told = [f"{word.capitalize()}.", f"{why[:1].upper()}{why[1:]}."]
-        return [*told, *([f"What would change it: {remedies}."] if remedies else [])]
+        lines = [f"{word.capitalize()}.", f"{why[:1].upper()}{why[1:]}."]
+        return [*lines, *([f"What would change it: {remedies}."] if remedies else [])]
 
     def __repr__(self) -> str:
         return f"Assessment({' '.join(self.sentences())} {self.page})"
@@ -67,8 +67,8 @@ def assess(
     they are not beside it. settings: as with `--set`, {"learn.updates": 3000}.
     """
     flags = [f"{name}={json.dumps(value)}" for name, value in (settings or {}).items()]
-    given = {"--budget": str(budget), "--out": str(out)}
-    command = shlex.join(["rci", "assess", str(logs), *(part for pair in given.items() for part in pair)])
+    options = {"--budget": str(budget), "--out": str(out)}
+    command = shlex.join(["rci", "assess", str(logs), *(part for pair in options.items() for part in pair)])
     return run_assessment(
         assess_config(flags, seed),
         logs,
@@ -101,17 +101,17 @@ def run_assessment(
         raise RciError(
             f"the budget is the share of runs that may be stopped, such as 0.05 or 5%, not {budget!r}."
         )
-    found = logs_of(logs, mapping, labels, out)
+    place = logs_of(logs, mapping, labels, out)
     prepare_folder(out)
     with alone_in(out):
         write_json(out / "config.json", {"command": command, "settings": config.as_table()})
-        run_tasks(found.jobs, LOCAL, report, pool=ThisProcess(report))
-        return _run(config, found, str(logs), share, out, engine, report, tell, command)
+        run_tasks(place.jobs, LOCAL, report, pool=ThisProcess(report))
+        return _run(config, place, str(logs), share, out, engine, report, tell, command)
 
 
 def _run(
     config: AssessConfig,
-    found: Logs,
+    place: Logs,
     source: str,
     budget: float,
     out: Path,
@@ -120,11 +120,11 @@ def _run(
     tell: Tell,
     command: str,
 ) -> Assessment:
-    episodes, labels = store.read(found.episodes, "episodes"), store.read(found.labels, "labels")
+    episodes, labels = store.read(place.episodes, "episodes"), store.read(place.labels, "labels")
     labels.check_parent(episodes)
     oddities = check_logs(episodes, labels)
     rate = promised_rate(config, episodes, labels)
-    jobs = plan(config, budget, found.episodes, found.labels, out, rate)
+    jobs = plan(config, budget, place.episodes, place.labels, out, rate)
     planned = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in planned}
     run_timed(jobs, out, engine, TimeLeft(jobs, report, tell), timings)
@@ -136,7 +136,7 @@ def _run(
     with reporting(report, "page"):
         page = _write_page(
             config,
-            found,
+            place,
             source,
             budget,
             out,
@@ -186,7 +186,7 @@ def assessment_table(
 
 def _write_page(
     config: AssessConfig,
-    found: Logs,
+    place: Logs,
     source: str,
     budget: float,
     out: Path,
@@ -223,8 +223,8 @@ def _write_page(
                 for name, limit in policy_names(config, budget).items()
             ),
             facts=evidence.facts_of(episodes, labels, len(np.unique(runs_of(episodes)))),
-            notes=(*oddities, *evidence.notes_of(found.labels)),
-            parts={name: (len(own), int(own.stopped.sum())) for name, own in parts.items()},
+            notes=(*oddities, *evidence.notes_of(place.labels)),
+            parts={name: (len(labels), int(labels.stopped.sum())) for name, labels in parts.items()},
             action_names=episodes.labels_of("action"),
             different=tuple(held.shown(i, signals) for i in held.most_different(count)),
             stopped=tuple(held.shown(i, signals) for i in held.stopped_ones(count)),

@@ -114,7 +114,7 @@ def watching(out: Path, held: HeldOut) -> Watching:
     place = part_of(out, "selection")
     episodes, labels = store.read(place.episodes, "episodes"), store.read(place.labels, "labels")
     risk = held_out_risk(fitted, episodes, labels)
-    safe = [own for own, stopped in zip(risk, labels.stopped) if not stopped]
+    safe = [one for one, stopped in zip(risk, labels.stopped) if not stopped]
     rates = [rate for rate in RATES if rate * (len(safe) + 1) >= 1]
     curve = detection_curve(safe, held.risk, held.labels.stop_index, rates) if rates else []
     bins, error = calibration(held) if fitted.unit == "cost" else ([], None)

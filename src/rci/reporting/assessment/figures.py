@@ -43,8 +43,8 @@ def returns(content: AssessmentInput) -> Figure:
 
 def opinions(content: AssessmentInput) -> Figure:
     """The chance of a stop of the chosen policy by each method, and by all together."""
-    found = content.chosen.estimate
-    lines = [("together", found.stop), *found.methods.items()]
+    estimate = content.chosen.estimate
+    lines = [("together", estimate.stop), *estimate.methods.items()]
     figure = sheet(0.75 + ROW * len(lines))
     axes = figure.add_subplot(title=f"The policy {content.chosen.name}, by method")
     for y, (_, each) in enumerate(lines):

@@ -56,14 +56,14 @@ def page(content: AssessmentInput, pictures: Mapping[str, Sequence[Picture]]) ->
 def policy_pictures(content: AssessmentInput) -> list[Picture]:
     """Every policy with its intervals, and the chosen one by method."""
     logged = content.chosen.estimate.logged_stop
-    told = "; ".join(
+    rates = "; ".join(
         f"{one.name} {percent(one.estimate.stop.estimate)} ({words.shares(one.estimate.stop)})"
         for one in content.policies
     )
     pictures = [
         render(
             "stop-rates",
-            f"Estimated share of stopped runs. The logs {percent(logged.estimate)}; {told}.",
+            f"Estimated share of stopped runs. The logs {percent(logged.estimate)}; {rates}.",
             f"Dots are estimates, lines {content.level:.0%} intervals. The broken line is the budget, the grey "
             "one what the logs show. The recommended policy is bold.",
             partial(figures.stop_rates, content),
@@ -97,7 +97,7 @@ def difference_pictures(content: AssessmentInput) -> list[Picture]:
     return [
         render(
             f"difference-{place}",
-            f"{_told(one)}: recorded actions and those of the policy, with the signals "
+            f"{_caption(one)}: recorded actions and those of the policy, with the signals "
             f"{', '.join(one.signals)}. They differ by {_gap(one)} on average.",
             "",
             partial(figures.difference, content, one),
@@ -111,8 +111,8 @@ def stopped_pictures(content: AssessmentInput) -> list[Picture]:
     return [
         render(
             f"stopped-{place}",
-            f"{_told(one)}: the cost of each step, highest at step {int(one.cost.argmax()) + 1}; the risk of a stop, "
-            f"from {percent(float(one.risk[0]))} to {percent(float(one.risk[-1]))}; {', '.join(one.signals)}.",
+            f"{_caption(one)}: the cost of each step, highest at step {int(one.cost.argmax()) + 1}; "
+            f"the risk of a stop, from {percent(float(one.risk[0]))} to {percent(float(one.risk[-1]))}; {', '.join(one.signals)}.",
             "",
             partial(figures.stopped_episode, content, one),
         )
@@ -132,7 +132,7 @@ def film_pictures(content: AssessmentInput) -> list[Picture]:
     pictures = []
     for place, one in enumerate(content.stopped, start=1):
         unsafe = np.append(False, np.asarray(task.unsafe(one.obs[1:]), bool))
-        film = Film(_told(one), one.obs, one.steps, task.scene, unsafe, task.step_seconds, one.steps)
+        film = Film(_caption(one), one.obs, one.steps, task.scene, unsafe, task.step_seconds, one.steps)
         distance = np.asarray(task.distance(one.obs[1:]))
         draw = partial(
             cost_film, film, {method: one.cost}, looks, limit, distance, float(task.danger_distance)
@@ -165,7 +165,7 @@ def calibration_pictures(content: AssessmentInput) -> list[Picture]:
     ]
 
 
-def _told(one: Shown) -> str:
+def _caption(one: Shown) -> str:
     end = "stopped" if one.stopped else "never stopped"
     return f"{one.name[:1].upper()}{one.name[1:]}, {end}, {one.steps} steps"
 

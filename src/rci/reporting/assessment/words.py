@@ -45,20 +45,22 @@ def meaning(content: AssessmentInput) -> str:
 
 def changes(content: AssessmentInput) -> list[str]:
     """What would change the verdict, as whole sentences."""
-    told = [f"{text[:1].upper()}{text[1:]}." for text in content.chosen.verdict.remedies]
+    sentences = [f"{text[:1].upper()}{text[1:]}." for text in content.chosen.verdict.remedies]
     lowest = least_budget(content)
     if lowest is None:
-        told.append("With these logs there is no budget below 100% for which a policy would be deployed.")
+        sentences.append(
+            "With these logs there is no budget below 100% for which a policy would be deployed."
+        )
     elif content.chosen.verdict.word == DEPLOY:
-        told.append(
+        sentences.append(
             f"The verdict would be another one for a budget below {rate(content.chosen.estimate.stop.high)}."
         )
     else:
         budget, name = lowest
-        told.append(
+        sentences.append(
             f"With these logs the lowest budget for which a policy would be deployed is {budget} ({name})."
         )
-    return told
+    return sentences
 
 
 def least_budget(content: AssessmentInput) -> tuple[str, str] | None:
