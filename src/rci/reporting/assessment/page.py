@@ -112,7 +112,8 @@ def stopped_pictures(content: AssessmentInput) -> list[Picture]:
         render(
             f"stopped-{place}",
             f"{_caption(one)}: the cost of each step, highest at step {int(one.cost.argmax()) + 1}; "
-            f"the risk of a stop, from {percent(float(one.risk[0]))} to {percent(float(one.risk[-1]))}; {', '.join(one.signals)}.",
+            f"the risk of a stop, from {percent(float(one.risk[0]))} to {percent(float(one.risk[-1]))}; "
+            f"{', '.join(one.signals)}.",
             "",
             partial(figures.stopped_episode, content, one),
         )
