@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +38,19 @@ class HeldOut:
         """[N]: how far the policy's actions are from the recorded ones, in their own spread, on average."""
         spread = np.asarray(self.episodes.action).std(axis=0) + 1e-9
         apart = [
-            np.abs((self.acted(i) - self.recorded(i)) / spread).mean() for i in range(len(self.episodes))
+            np.abs((self.actions[i] - self.recorded(i)) / spread).mean() for i in range(len(self.episodes))
         ]
         return np.array(apart)
 
     def recorded(self, i: int) -> Array:
         return np.asarray(self.episodes[i].action[: self.kept[i]]).reshape(self.kept[i], -1)
 
-    def acted(self, i: int) -> Array:
-        """[T, a]: what the policy does where the episode was, with what it remembers of it."""
-        episode, memory = self.episodes[i], self.policy.begin(1)
-        rows = np.asarray(episode.obs[: self.kept[i]], np.float32).reshape(self.kept[i], 1, -1)
-        if not _remembers(self.policy):
-            return self.policy.act(rows[:, 0]).reshape(self.kept[i], -1)
-        actions = []
-        for row in rows:
-            action, memory = self.policy.step(0, memory, row)  # type: ignore[misc]
-            actions.append(action[0])
-        return np.array(actions).reshape(self.kept[i], -1)
+    @cached_property
+    def actions(self) -> list[Array]:
+        """[T, a] for each episode: what the policy does where the episode was. It remembers nothing of it."""
+        seen = np.concatenate([np.asarray(e.obs[:n]) for e, n in zip(self.episodes, self.kept)])
+        acted = self.policy.act(seen.reshape(len(seen), -1))  # all at once, which compiles once
+        return np.split(acted.reshape(len(seen), -1), np.cumsum(self.kept)[:-1])
 
     def shown(self, i: int, numbers: list[int]) -> Shown:
         obs = np.asarray(self.episodes[i].obs[: self.kept[i] + 1])
@@ -65,7 +61,7 @@ class HeldOut:
             obs=obs,
             signals={names[k]: flat[:, k] for k in numbers},
             recorded=self.recorded(i),
-            policy=self.acted(i),
+            policy=self.actions[i],
             cost=self._cost(i),
             risk=np.asarray(self.risk[i]),
             stopped=bool(self.labels.stopped[i]),
@@ -160,7 +156,3 @@ def notes_of(labels: Path) -> list[str]:
     """What was decided at the import where the logs are silent."""
     config: dict[str, Any] = store.read_manifest(labels)["provenance"].get("config", {})
     return [str(note) for note in config.get("notes", [])]
-
-
-def _remembers(policy: Policy) -> bool:
-    return not (isinstance(policy.memory, tuple) and not policy.memory)
