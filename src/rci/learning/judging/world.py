@@ -300,7 +300,8 @@ def _compiled(settings: Settings) -> tuple[Callable, Callable]:
             moments.outcome.shape[-1] - TERMINATED,
         )
         net = TransitionNet(jax.random.fold_in(key, 0), *sizes, motions, ends, settings.hidden)
-        return net, optimise.init(net)
+        # Of numbers whose type is left open, `run` would be compiled three times.
+        return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), (net, optimise.init(net)))
 
     @jax.jit
     def run(key: jax.Array, first: int, count: int, state: Any, moments: Moments, drawn: jax.Array) -> Any:
