@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -182,6 +182,22 @@ def gather(
 
 def estimate_from(policy: Policy, evidence: Evidence, held_out: Array, level: float = 0.9) -> PolicyEstimate:
     """The estimate of a policy from what was gathered."""
+    return concluded(look_at(policy, evidence, held_out, level), level)
+
+
+class Findings(NamedTuple):
+    """What was found about a policy, before anything is concluded."""
+
+    opinions: dict[str, Opinion]  # by method, with their own errors alone
+    support: Support
+    earned: Interval
+    logged_earned: Interval
+    stopped: int  # of the logged episodes
+    episodes: int
+
+
+def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -> Findings:
+    """Ask every method."""
     trial = _trial(policy, evidence, held_out)
     outside = shares_outside(
         evidence.recorded,
@@ -190,20 +206,31 @@ def estimate_from(policy: Policy, evidence: Evidence, held_out: Array, level: fl
         trial.running.ravel(),
         evidence.seed,
     )
-    opinions = {"models": opinion_of_models(trial.stop)}
     recorded, counted = _opinions_of_recorded(policy, evidence, held_out)
-    opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in {**opinions, **recorded}.items()}
+    return Findings(
+        {"models": opinion_of_models(trial.stop), **recorded},
+        Support(*outside, effective_episodes=counted),
+        mean_interval(trial.earned, level),
+        mean_interval(evidence.earned[None], level),
+        int(evidence.stopped.sum()),
+        len(evidence.stopped),
+    )
+
+
+def concluded(findings: Findings, level: float) -> PolicyEstimate:
+    """One interval from all opinions, each widened by what its method gets wrong whatever the logs."""
+    opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in findings.opinions.items()}
     methods = {name: interval(each, level) for name, each in opinions.items()}
     silent = {name: Interval(0.5, 0.0, 1.0) for name in METHOD_ERROR if name not in methods}
-    stopped, count = int(evidence.stopped.sum()), len(evidence.stopped)
+    share = findings.stopped / findings.episodes
     return PolicyEstimate(
         stop=interval(combined(opinions), level),
-        earned=mean_interval(trial.earned, level),
+        earned=findings.earned,
         methods={**methods, **silent},
-        support=Support(*outside, effective_episodes=counted),
-        logged_stop=Interval(stopped / count, *clopper_pearson(stopped, count, level)),
-        logged_earned=mean_interval(evidence.earned[None], level),
-        episodes=count,
+        support=findings.support,
+        logged_stop=Interval(share, *clopper_pearson(findings.stopped, findings.episodes, level)),
+        logged_earned=findings.logged_earned,
+        episodes=findings.episodes,
         level=level,
     )
 
