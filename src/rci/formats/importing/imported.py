@@ -20,6 +20,8 @@ from rci.data.episodes import Episodes, first_true
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.data.signals import Signals
+from rci.formats.importing.identity import fitted_signals, keys_by_name
 
 Progress = Callable[[float], None]
 CHUNK_BYTES = 1 << 23  # of observations that are held at a time
@@ -41,6 +43,8 @@ class Piece(NamedTuple):
     truncated: Array
     stop_index: Array | None  # -1 = not stopped
     severity: Array | None  # what a stop costs, 0 without one; in (0, 1] if it is to count
+    row: Array | None = None  # [steps], where each stands in the table that it came from, from 0 on
+    keys: Array | None = None  # of these episodes, as `key_lines` writes them
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class Source:
     files: tuple[Path, ...] = ()  # everything that is read; () if nobody can tell whether it has changed
     settings: str = ""  # what else the pieces depend on
     state: dict[str, Any] = field(default_factory=dict)
+    signals: Signals | None = None  # names; the numbers of a single column of lists are counted
+    keys: tuple[str, ...] = ()  # what the keys of the pieces are called
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +124,7 @@ def checked(source: Source, before: Piece | None = None, episodes: int = 0) -> I
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
                     f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
-        for name in ("cost", "stop_index", "severity"):
+        for name in ("cost", "stop_index", "severity", "row", "keys"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
                     f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
@@ -148,7 +154,10 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
     cost, stop_index, severity = (whole.pop(name) for name in ("cost", "stop_index", "severity"))
     severity = usable_severity(stop_index, severity, source.notes)
-    episodes = Episodes(**whole, task=source.task)  # type: ignore[arg-type]
+    keys = keys_by_name(source.keys, whole.pop("keys"))
+    obs, action = np.asarray(whole["obs"]), np.asarray(whole["action"])
+    signals = fitted_signals(source.signals, obs.shape[1:], action.shape[1:], source.notes)
+    episodes = Episodes(**whole, task=source.task, signals=signals, keys=keys)  # type: ignore[arg-type]
     return Imported(episodes, stop_index, cost, tuple(source.notes), severity)
 
 

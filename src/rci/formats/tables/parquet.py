@@ -124,6 +124,8 @@ def _column(path: Path, name: str, field: Any, chunked: Any, first: int) -> list
         array = np.array(filled.to_numpy(zero_copy_only=False))
         array[missing] = 0
         return Numbers(array, missing)
+    if types.is_timestamp(values.type):  # as text: nanoseconds are more than Python's times hold
+        values = values.cast(arrow.string())
     listed: list[Any] = values.to_pylist()
     return listed
 
