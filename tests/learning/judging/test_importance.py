@@ -99,9 +99,7 @@ def test_how_many_episodes_weights_are_worth():
 def test_resampled_estimates_vary_as_shares_do():
     stopped = np.zeros((100, 1))
     stopped[:30] = 1.0
-    plain, robust = weigh(
-        np.ones((100, 1)), stopped, stopped, np.zeros(100), np.random.default_rng(0)
-    )
+    plain, robust = weigh(np.ones((100, 1)), stopped, stopped, np.zeros(100), np.random.default_rng(0))
     assert plain.estimate == robust.estimate == pytest.approx(0.3)
     # sqrt(0.3 * 0.7 / 100) = 0.046; of 40 draws it is known to 11%, so that 40% is 3.5 deviations off
     assert plain.resampled.std() == pytest.approx(0.0458, rel=0.4)

@@ -12,7 +12,7 @@ from rci.data import store
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Policy, StepCosts
 from rci.evaluation.detection import RATES, detection_curve
-from rci.pipeline.assessing.parts import RUN_KEYS
+from rci.pipeline.assessing.parts import run_key
 from rci.pipeline.assessing.plan import PARTS, part_of
 from rci.pipeline.monitor import held_out_risk
 from rci.reporting.assessment.contents import Shown, Watching
@@ -97,10 +97,8 @@ class HeldOut:
         return np.asarray(np.split(self.costs.total, self.costs.step_offset[1:-1])[i])
 
     def _name(self, i: int) -> str:
-        for key in RUN_KEYS:
-            if key in self.episodes.keys:
-                return f"run {self.episodes.keys[key][i]}"
-        return f"held-out run {i}"
+        key = run_key(self.episodes)
+        return f"held-out run {i}" if key is None else f"run {self.episodes.keys[key][i]}"
 
 
 def watching(out: Path, held: HeldOut) -> Watching:

@@ -8,18 +8,34 @@ from numpy.typing import ArrayLike
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels
+from rci.formats.tables.mapping import SINGLE
 
 PARTS = ("fit", "selection", "held-out")
 LEAST_RUNS = 8  # stopped ones, and safe ones: with fewer, a part has one or two of a kind
-RUN_KEYS = ("run", "episode")  # the keys that say which recording an episode is of, the first that is there
 
 
 def runs_of(episodes: Episodes) -> Array:
-    """[N]: which run each episode is of, numbered from 0; every episode is one, where no key says otherwise."""
-    for name in RUN_KEYS:
-        if name in episodes.keys:
-            return np.unique(np.asarray(episodes.keys[name]), return_inverse=True)[1]
-    return np.arange(len(episodes))
+    """[N]: which run each episode is of, numbered from 0; every episode is one, where no key says otherwise.
+
+    A run that a recorder lost for a while is several episodes of one name.
+    """
+    keys = [episodes.keys[name] for name in ("file", run_key(episodes)) if name in episodes.keys]
+    if run_key(episodes) is None:
+        return np.arange(len(episodes))
+    return np.unique(np.array(keys), axis=1, return_inverse=True)[1].ravel()
+
+
+def run_key(episodes: Episodes) -> str | None:
+    """The key that names the run of an episode, None if there is none.
+
+    It has one of the usual names, or differs for most episodes: what many share is a robot or a driver.
+    """
+    for name, values in episodes.keys.items():
+        if name not in ("file", "time") and (
+            name.lower() in SINGLE["episode"] or 2 * len(set(values)) > len(episodes)
+        ):
+            return name
+    return None
 
 
 def split_runs(

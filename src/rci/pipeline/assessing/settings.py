@@ -68,7 +68,7 @@ class AssessConfig:
     split: Split = field(default_factory=Split)
     behaviour: dict[str, Any] = field(default_factory=lambda: {"updates": 4000})
     redistribute: dict[str, Any] = field(
-        default_factory=lambda: {"method": "rudder", "epochs": 30, "hidden": 32, "balance": True}
+        default_factory=lambda: {"method": "potential", "epochs": 60, "members": 5}
     )
     learn: dict[str, Any] = field(
         default_factory=lambda: {"method": "feasible", "updates": 6000, "model_updates": 3000}

@@ -30,7 +30,8 @@ def meaning(content: AssessmentInput) -> str:
         watch = content.watching
         return (
             f"The policy {content.chosen.name} may drive where at most {asked} of the runs may be stopped, beside the "
-            f"monitor, which interrupts about {rate(watch.false_alarm_rate)} of safe runs for nothing."
+            f"monitor, which interrupts about {rate(watch.false_alarm_rate)} of safe runs for nothing"
+            f"{_detected(content)}."
         )
     if word == REFUSE:
         return (
@@ -41,6 +42,13 @@ def meaning(content: AssessmentInput) -> str:
         f"The policy {content.chosen.name} may or may not be stopped in more than {asked} of its runs: from these logs "
         "it cannot be known. Do not let it drive on the strength of them."
     )
+
+
+def _detected(content: AssessmentInput) -> str:
+    """How many stops the monitor foresees at its level, if that is known."""
+    watch = content.watching
+    rows = [row for row in watch.rows if row["false_alarm_rate"] == watch.false_alarm_rate]
+    return f" and foresees {rate(rows[0]['detected'])} of the stops" if rows else ""
 
 
 def changes(content: AssessmentInput) -> list[str]:
