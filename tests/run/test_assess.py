@@ -196,9 +196,19 @@ def few_runs(row):
     return row if int(row["run"]) < 10 else None
 
 
+def one_name_twice(row):
+    return {**row, "run": {"9": "3"}.get(row["run"], row["run"])}
+
+
+def time_going_back(row):
+    return {**row, "t": "1"} if (row["run"], row["t"]) == ("4", "3") else row
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        (one_name_twice, ["'3'", "line"]),
+        (time_going_back, ["line 49", "1 comes after 2", "sort the rows"]),
         (one_run, ["one run", "give all runs at once"]),
         (no_stop, ["none of the 24 runs was stopped", "stop = 'estop'"]),
         (all_stopped, ["every one of the 12 runs was stopped", "add runs that nobody stopped"]),
@@ -246,6 +256,11 @@ def test_mistakes_of_users(arguments, words, rci_here, tmp_path):  # noqa: F811
     rci.save(logs, tmp_path / "logs")
     rci.save(rci.label(logs, {0: 2}), tmp_path / "logs-other")
     refused(rci_here("assess", *arguments, cwd=tmp_path), words)
+
+
+def test_a_column_that_is_named_twice(rci_here, tmp_path):  # noqa: F811
+    edited(tmp_path, lambda row: row, obs='["distance", "speed", "speed"]')
+    refused(rci_here("assess", "runs.csv", "--mapping", "columns.toml", cwd=tmp_path), ["'speed'", "twice"])
 
 
 def test_stops_that_nobody_named(rci_here, tmp_path):  # noqa: F811

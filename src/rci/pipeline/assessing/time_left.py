@@ -16,7 +16,7 @@ ENOUGH = 0.02  # of the work is done in this run before a time is told
 
 
 class TimeLeft:
-    """A report that passes on what it hears, and tells after each job how much is left."""
+    """A report that passes on what it hears, and tells how much is left after each job that trains something."""
 
     def __init__(self, jobs: Sequence[Job], report: Report, tell: Tell) -> None:
         self.report, self.tell = report, tell
@@ -34,6 +34,8 @@ class TimeLeft:
             if seconds is None:
                 self.unchanged += self.weight[task.name]
             done = sum(one == 1.0 for one in self.share.values())
+            if self.weight[task.name] == OTHERS:
+                return
             self.tell(done, len(self.share), self.seconds_left())
 
     def seconds_left(self) -> float:
