@@ -97,7 +97,7 @@ def difference_pictures(content: AssessmentInput) -> list[Picture]:
     return [
         render(
             f"difference-{place}",
-            f"{_caption(one)}: recorded actions and those of the policy, with the signals "
+            f"{_caption(one)}: {' and '.join(content.action_names)} as recorded and by the policy, with the signals "
             f"{', '.join(one.signals)}. They differ by {_gap(one)} on average.",
             "",
             partial(figures.difference, content, one),
