@@ -42,6 +42,17 @@ def parse_budget(budget: Budget) -> Limit:
     return ",".join(f"{name}={by_channel[name]}" for name in sorted(by_channel))
 
 
+def in_words(budget: Budget) -> str:
+    """A budget as people say it: 5%, P30, no budget, or one of these by channel."""
+    budget = parse_budget(budget)
+    if isinstance(budget, str) and "=" in budget:
+        pairs = (_pair(part, budget) for part in budget.split(","))
+        return ", ".join(f"{name} {in_words(limit)}" for name, limit in pairs)
+    if isinstance(budget, str):
+        return budget
+    return "no budget" if math.isinf(budget) else f"{100 * budget:.6g}%"
+
+
 def limits(budget: Budget, channels: Sequence[str]) -> tuple[Limit, ...]:
     """The budget of each channel, in their order; of the only one where they have no names."""
     budget = parse_budget(budget)
