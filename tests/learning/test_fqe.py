@@ -11,6 +11,7 @@ from conftest import ragged, sparse_costs
 
 import rci
 from rci.data.errors import RciError
+from rci.data.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Episodes, Labels, Policy, SavedModel, StepCosts, Transitions
 from rci.learning.dataset import measure_scaling, to_device
 from rci.learning.judging import fqe
@@ -111,6 +112,16 @@ def test_selection_from_logs(logs):
         assert found.threshold == (budget,)
     found = rci.select(policies, *logs, rule="safest", share=0.2, **options)
     assert (found.chosen, found.threshold, found.share) == (1, None, 0.2)
+    half, one = Interval(0.5, 0.4, 0.6), Interval(1.0, 1.0, 1.0)
+    estimates = [
+        PolicyEstimate(Interval(stop, 0.0, 0.9), one, {}, Support(0.1, 0.1, 0.1, 9.0), half, one, 100, 0.9)
+        for stop in (0.4, 0.2)
+    ]
+    for budget, chosen, kept in ((0.3, 1, True), (0.1, 1, False)):
+        found = rci.select(policies, *logs, budget=budget, estimates=estimates, **options)
+        assert (found.chosen, found.kept, found.threshold) == (chosen, kept, (budget,))
+    with pytest.raises(RciError, match="1 estimates for 2 policies"):
+        rci.select(policies, *logs, estimates=estimates[:1], **options)
     with pytest.raises(RciError, match="no policy to choose from"):
         rci.select([], *logs)
 

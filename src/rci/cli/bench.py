@@ -147,6 +147,41 @@ def bench_budgets(
         print_text(line)
 
 
+@bench.command(name="trust")
+def bench_estimates(
+    policies: Annotated[
+        int | None, typer.Option(min=1, help="How many policies, the first ones of the list [all].")
+    ] = None,
+    first_seed: Annotated[int, typer.Option(min=0, help="The seed of the first logs.")] = 100,
+    rows: Annotated[
+        Path | None, typer.Option(help="File of rows to go on from [results/trust.json].")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Estimates from logs against the simulator: do the intervals hold the truth, and are the verdicts right?
+
+    On six tasks, for policies good and bad. Policies that have a row are not judged again; all of them take about half
+    an hour on one core.
+
+    Example: rci bench trust --policies 17 --json
+    """
+    from rci.engines.cores import prepare_process
+    from rci.engines.progress import show_study
+
+    prepare_process()  # one core, before anything imports JAX
+    from rci.benchmarks.trust.study import run_study
+    from rci.benchmarks.trust.verdicts import sentences, trust_table
+
+    with show_study() as (report, tell):
+        found = run_study(policies, first_seed, rows, report, tell)
+    if as_json:
+        print_json(found)
+        return
+    print_text(trust_table(found))
+    for line in sentences(found):
+        print_text(line)
+
+
 @bench.command(name="serve")
 def bench_labeler(
     labels: Annotated[

@@ -337,7 +337,9 @@ def select(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Choose among trained policies from logs alone: each is judged by fitted-Q evaluation.
+    """Choose among trained policies from logs alone, by the estimated chance of a stop and the judged return.
+
+    Where none is within the budget, none is chosen, and the exit code is 3.
 
     Example: rci select runs/demo/episodes runs/demo/labels runs/demo/costs runs/demo/policy runs/demo/other
     --budget 0.1
@@ -346,7 +348,7 @@ def select(
     from rci.pipeline.config import stage_flags
 
     prepare_process()  # before anything imports JAX
-    from rci.pipeline.selection import select_policies, selection_table
+    from rci.pipeline.selection import select_policies, selection_remarks, selection_table
 
     inputs = {"episodes": episodes, "labels": labels, "costs": costs}
     found = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)
@@ -354,7 +356,12 @@ def select(
         print_json(found)
     else:
         print_text(selection_table(found))
-        typer.echo(found["chosen"])
+        if found["chosen"] is not None:
+            typer.echo(found["chosen"])
+    for remark in selection_remarks(found):
+        typer.echo(f"rci: {remark}", err=True)
+    if found["chosen"] is None:
+        raise typer.Exit(3)
 
 
 @app.command()

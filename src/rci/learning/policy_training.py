@@ -250,7 +250,9 @@ def _parts(progress: Progress, share: float) -> tuple[Progress, Progress]:
 
 def _facts(setup: Setup, costs: StepCosts) -> dict[str, Any]:
     """What the policy was made from."""
+    labelled = np.asarray(setup.data.label_cost) > 0
     return {
+        "logged_violation": per_channel((labelled.sum(axis=0) / len(setup.lengths)).tolist(), costs.channels),
         "threshold": per_channel([str(float(number)) for number in setup.hyper.threshold], costs.channels),
         "obs_size": setup.data.obs.shape[-1],
         "action_size": setup.data.action.shape[-1],

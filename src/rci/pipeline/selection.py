@@ -25,6 +25,8 @@ def select_policies(
     """What became of every policy, and which one was chosen, as JSON values. The policies are judged one by one."""
     from rci import load
     from rci.data import store
+    from rci.data.budgets import parse_budget
+    from rci.learning.judging.estimate import estimate_all
     from rci.learning.judging.fqe import parse_options
     from rci.learning.judging.selection import check_rule, select
 
@@ -44,28 +46,45 @@ def select_policies(
             raise RciError(
                 f"{path} was trained on {policy.info['obs_size']} features, but {inputs['episodes']} has {recorded}."
             )
-    with show_progress() as report, reporting(report, "select") as progress:
-        found = select(
-            policies,
-            episodes,
-            labels,
-            costs,
-            budget=budget,
-            rule=rule,
-            share=share,
-            seed=seed,
-            progress=progress,
-            **options,
-        )
+    with show_progress() as report:
+        with reporting(report, "estimate") as progress:
+            estimates = estimate_all(policies, episodes, labels, seed=seed, progress=progress)
+        # Percentiles and budgets by channel are of step costs, and no chance of a stop is held against them.
+        by_chance = budget is None or not isinstance(parse_budget(budget), str)
+        with reporting(report, "judge") as progress:
+            found = select(
+                policies,
+                episodes,
+                labels,
+                costs,
+                budget=budget,
+                rule=rule,
+                share=share,
+                seed=seed,
+                progress=progress,
+                estimates=estimates if by_chance else None,
+                **options,
+            )
     rows = []
-    for path, policy, judged in zip(paths, policies, found.judgements):
+    allowed = float(found.budget) if by_chance and found.budget is not None else None
+    for path, policy, judged, estimate in zip(paths, policies, found.judgements, estimates):
         own = {
             name: policy.info[name] for name in ("predicted_return", "predicted_cost") if name in policy.info
         }
-        rows.append({"policy": str(path), **_by_channel(asdict(judged), costs.channels), **own})
+        rows.append(
+            {
+                "policy": str(path),
+                "stop": list(estimate.stop),
+                "logged_stop": list(estimate.logged_stop),
+                "worse_than_logs": estimate.worse_than_logs,
+                "verdict": None if allowed is None else estimate.verdict(allowed).word,
+                **_by_channel(asdict(judged), costs.channels),
+                **own,
+            }
+        )
     threshold = None if found.threshold is None else [_finite(number) for number in found.threshold]
     return {
-        "chosen": str(paths[found.chosen]),
+        "chosen": str(paths[found.chosen]) if found.kept else None,
         "rule": found.rule,
         "budget": found.budget,
         "threshold": _told(threshold, costs.channels),
@@ -78,10 +97,22 @@ def selection_table(selection: dict[str, Any]) -> str:
     """The policies as a Markdown table, the chosen one marked."""
     from rci.reporting.markdown import table
 
-    heads = ["policy", "judged return", "judged cost", "threshold", "own critics: return", "cost", ""]
+    heads = [
+        "policy",
+        "estimated stops",
+        "verdict",
+        "judged return",
+        "judged cost",
+        "threshold",
+        "own critics: return",
+        "cost",
+        "",
+    ]
     lines = [
         [
             row["policy"],
+            _stops(row["stop"]),
+            row["verdict"] or "–",
             f"{_shown(row['expected_return'])} ± {_shown(row['return_error'])}",
             _with_errors(row["expected_cost"], row["cost_error"]),
             _shown(selection["threshold"]),
@@ -92,6 +123,29 @@ def selection_table(selection: dict[str, Any]) -> str:
         for row in selection["policies"]
     ]
     return table(heads, lines).rstrip()
+
+
+def selection_remarks(selection: dict[str, Any]) -> list[str]:
+    """Sentences about policies that are stopped more often than the logs, and about a choice that nothing allows."""
+    remarks = [
+        f"{row['policy']} is worse than the logs: stops are estimated in {_stops(row['stop'])} of its episodes, and "
+        f"the logs were stopped in {row['logged_stop'][0]:.1%}."
+        for row in selection["policies"]
+        if row["worse_than_logs"]
+    ]
+    if selection["chosen"] is None:
+        lowest = min(selection["policies"], key=lambda row: row["stop"][0])
+        remarks.append(
+            f"no policy is within the budget of {selection['budget']}; the lowest estimate is that of "
+            f"{lowest['policy']}, stopped in {_stops(lowest['stop'])}."
+        )
+    return remarks
+
+
+def _stops(stop: Sequence[float]) -> str:
+    """A chance of a stop and its interval."""
+    estimate, low, high = stop
+    return f"{estimate:.1%} ({low:.1%} to {high:.1%})"
 
 
 def _by_channel(judged: Row, channels: Sequence[str]) -> Row:

@@ -39,7 +39,7 @@ def training_remarks(policies: Sequence[Path], behaviour: Path | None) -> list[s
     """Sentences about trained policies and the behaviour model that proposes to them; none if all is well."""
     from rci.learning.reach import describe_reach
 
-    remarks = [not_kept(_info(policy)) for policy in policies]
+    remarks = [say(_info(policy)) for policy in policies for say in (not_kept, worse_than_logs)]
     if behaviour is not None:
         remarks.append(describe_reach(_info(behaviour).get("reach", {})))
     return [remark for remark in remarks if remark]
@@ -61,6 +61,24 @@ def not_kept(info: dict[str, Any]) -> str:
         f"no threshold is expected to keep the budget {info['budget']}: the lowest bound is {told}, and the policy has "
         "that threshold. Ask for more, or record more safe episodes."
     )
+
+
+def worse_than_logs(info: dict[str, Any]) -> str:
+    """A sentence about a policy that is expected to be stopped more often than what recorded the logs."""
+    expected, logged = info.get("expected_violation"), info.get("logged_violation")
+    if expected is None or logged is None:
+        return ""
+    pairs = (
+        [(f" for {name}", expected[name], logged[name]) for name in expected]
+        if isinstance(expected, dict)
+        else [("", expected, logged)]
+    )
+    worse = [
+        f"{own:.1%}{name} where the logs were stopped in {theirs:.1%}"
+        for name, own, theirs in pairs
+        if own > theirs
+    ]
+    return f"the policy is worse than the logs: stops are expected in {', '.join(worse)}." if worse else ""
 
 
 def _info(folder: Path) -> dict[str, Any]:

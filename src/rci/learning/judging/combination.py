@@ -60,6 +60,14 @@ def widened(opinion: Opinion, error: float) -> Opinion:
     return opinion._replace(error=math.hypot(opinion.error, error))
 
 
+def checked(opinion: Opinion, bias: float) -> Opinion:
+    """The opinion of a method that was wrong by `bias` where the truth is known.
+
+    Elsewhere it may be as wrong or not wrong at all: half of it is taken off, and all of it is added to the error.
+    """
+    return Opinion(opinion.angle - 0.5 * bias, math.hypot(opinion.error, bias))
+
+
 def interval(opinion: Opinion, level: float) -> Interval:
     """The chance, and what it lies between at this level."""
     reach = normal_quantile(level) * opinion.error

@@ -8,90 +8,41 @@ weighted    recorded episodes weighed by how the policy would have acted, of whi
 robust      the second corrected by the third
 agreeing    the episodes that the policy agrees with, as they are: it may agree with those that went well
 
-The last three say nothing where fewer than 10 episodes count.
+The last three say nothing where fewer than 10 episodes count. The first two are checked where the truth is known: they
+are asked about the behaviour that recorded the logs, and how far they are from what the logs show is held against them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.estimates import Interval, PolicyEstimate, Support
 from rci.data.models import Behaviour, Policy
-from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
-from rci.data.shares import clopper_pearson
-from rci.data.types import Episodes, Labels, Transitions
-from rci.learning.behaviour import Config as BehaviourConfig
-from rci.learning.behaviour import (
-    FrozenBehaviour,
-    fit_behaviour,
-    no_costs,
-    restore_behaviour,
-    rows_of_obs,
+from rci.data.shares import check_confidence, clopper_pearson
+from rci.data.types import Episodes, Labels
+from rci.learning.judging.combination import (
+    Opinion,
+    checked,
+    combined,
+    interval,
+    normal_quantile,
+    widened,
 )
-from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
-from rci.learning.judging.combination import Opinion, angle, combined, interval, normal_quantile, widened
-from rci.learning.judging.fqe import policy_actions
-from rci.learning.judging.hazard import Settings as HazardSettings
-from rci.learning.judging.hazard import Steps, fit_chances, steps_of
-from rci.learning.judging.importance import (
-    agreeing,
-    cumulative_weights,
-    effective_count,
-    log_ratio,
-    padded,
-    weigh,
-)
-from rci.learning.judging.support import Recorded, measure_recorded, shares_outside
-from rci.learning.judging.trials import Trial, Worlds, fit_worlds, limit_hazards, try_policy
-from rci.learning.judging.world import Settings as WorldSettings
+from rci.learning.judging.evidence import Evidence, Progress, evidence_of
+from rci.learning.judging.opinions import biases_of, opinion_of_models, opinions_of_recorded, run_trial
+from rci.learning.judging.support import shares_outside
 
-Progress = Callable[[float], None]
 FITTING_SHARE = 0.7  # of the time
-STEPS, FEWEST, MOST = 9_600, 32, 200  # of a trial, as in `calibration.py`
-FEW = 10  # episodes: of fewer nothing is concluded
 # What each method gets wrong whatever the logs, as an angle; see docs/trust.md for how they were found.
-METHOD_ERROR = {"models": 0.1, "chances": 0.2, "weighted": 0.2, "robust": 0.2, "agreeing": 0.2}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How much is asked of the logs."""
-
-    models: int = 3  # of the world
-    model_updates: int = 4_000
-    hidden: int = 128  # of models
-    members: int = 3  # critics
-    updates: int = 3_000  # of critics
-    behaviour_updates: int = 3_000  # where no behaviour model is given
-
-    def __post_init__(self) -> None:
-        require_positive(self, "models", "model_updates", "hidden", "members", "updates", "behaviour_updates")
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What logs say before they are asked about a policy; the same for all policies."""
-
-    data: Dataset
-    scaling: Scaling
-    worlds: Worlds
-    recorded: Recorded
-    steps: Steps
-    log_behaviour: Array | None  # of recorded actions; None where the behaviour model has no density
-    obs: Array  # as recorded
-    lengths: Array
-    stopped: Array
-    earned: Array  # of each episode, until its stop or its end
-    settings: Settings
-    seed: int
+METHOD_ERROR = {"models": 0.12, "chances": 0.2, "weighted": 0.2, "robust": 0.2, "agreeing": 0.3}
+OUTSIDE_ERROR = 0.3  # of methods that learn from steps, where all of the policy's are outside of the data
 
 
 def estimate(
@@ -126,6 +77,8 @@ def estimate_all(
     **settings: Any,
 ) -> list[PolicyEstimate]:
     """The same for several policies; what does not depend on the policy is fitted once."""
+    check_confidence(level)
+    expect(Episodes, episodes=episodes)
     for policy in policies:
         _check_policy(policy, episodes)
     apart = _check_held_out(held_out, len(episodes))
@@ -146,38 +99,9 @@ def gather(
     behaviour: Behaviour | None = None,
     **settings: Any,
 ) -> Evidence:
-    """What the logs say, whatever the policy: models of the world and of the behaviour, and what is usual in them."""
-    expect(Episodes, episodes=episodes)
-    expect(Labels, labels=labels)
-    (chosen,) = build_parts((Settings,), settings, "estimating")
-    _check_logs(episodes, labels)
-    if behaviour is None:
-        config = BehaviourConfig(updates=chosen.behaviour_updates, proposals=0)
-        behaviour = fit_behaviour(episodes, labels, seed, config)
-    elif behaviour.info["labels_hash"] != labels.hash:
-        raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
-    transitions = Transitions.build(episodes, labels, no_costs(labels))
-    frozen, rows = restore_behaviour(behaviour), rows_of_obs(BehaviourConfig(), episodes.obs.shape[1:])
-    scaling = measure_scaling(transitions, rows)
-    data, lengths = to_device(transitions, scaling), transitions.lengths
-    limits = limit_hazards(lengths, ~(labels.stopped | episodes.terminated))
-    world = WorldSettings(updates=chosen.model_updates, hidden=chosen.hidden)
-    episode = np.repeat(np.arange(len(lengths)), lengths)
-    seen, done = np.asarray(data.obs)[np.asarray(data.row)], np.asarray(data.action)
-    return Evidence(
-        data=data,
-        scaling=scaling,
-        worlds=fit_worlds(data, lengths, limits, rows, chosen.models, seed, world, progress),
-        recorded=measure_recorded(seen, done, episode, seed),
-        steps=steps_of(data, lengths, len(limits)),
-        log_behaviour=_log_behaviour(frozen, transitions),
-        obs=flat_features(transitions.obs[transitions.seen]),
-        lengths=lengths,
-        stopped=labels.stopped,
-        earned=np.bincount(episode, weights=np.asarray(transitions.reward, np.float64)),
-        settings=chosen,
-        seed=seed,
-    )
+    """What the logs say, whatever the policy, and what methods get wrong about the behaviour that recorded them."""
+    evidence = evidence_of(episodes, labels, seed, progress, behaviour, **settings)
+    return replace(evidence, bias=biases_of(evidence))
 
 
 def estimate_from(policy: Policy, evidence: Evidence, held_out: Array, level: float = 0.9) -> PolicyEstimate:
@@ -194,11 +118,12 @@ class Findings(NamedTuple):
     logged_earned: Interval
     stopped: int  # of the logged episodes
     episodes: int
+    bias: Mapping[str, float]  # of methods; see Evidence
 
 
 def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -> Findings:
     """Ask every method."""
-    trial = _trial(policy, evidence, held_out)
+    trial = run_trial(policy, evidence, held_out)
     outside = shares_outside(
         evidence.recorded,
         trial.obs.reshape(-1, trial.obs.shape[-1]),
@@ -206,7 +131,7 @@ def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -
         trial.running.ravel(),
         evidence.seed,
     )
-    recorded, counted = _opinions_of_recorded(policy, evidence, held_out)
+    recorded, counted = opinions_of_recorded(policy, evidence, held_out)
     return Findings(
         {"models": opinion_of_models(trial.stop), **recorded},
         Support(*outside, effective_episodes=counted),
@@ -214,12 +139,16 @@ def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -
         mean_interval(evidence.earned[None], level),
         int(evidence.stopped.sum()),
         len(evidence.stopped),
+        evidence.bias,
     )
 
 
 def concluded(findings: Findings, level: float) -> PolicyEstimate:
     """One interval from all opinions, each widened by what its method gets wrong whatever the logs."""
     opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in findings.opinions.items()}
+    for name, bias in findings.bias.items():
+        off_data = OUTSIDE_ERROR * findings.support.outside
+        opinions[name] = checked(widened(opinions[name], off_data), bias)
     methods = {name: interval(each, level) for name, each in opinions.items()}
     silent = {name: Interval(0.5, 0.0, 1.0) for name in METHOD_ERROR if name not in methods}
     share = findings.stopped / findings.episodes
@@ -233,62 +162,6 @@ def concluded(findings: Findings, level: float) -> PolicyEstimate:
         episodes=findings.episodes,
         level=level,
     )
-
-
-def _opinions_of_recorded(
-    policy: Policy, evidence: Evidence, held_out: Array
-) -> tuple[dict[str, Opinion], float]:
-    """What the methods say that look at recorded steps, and how many episodes count when they are weighed."""
-    lengths, data, chosen = evidence.lengths, evidence.data, evidence.settings
-    action = evidence.scaling.encode_action(jnp.asarray(policy_actions(policy, evidence.obs, lengths + 1)))
-    at = np.asarray(data.row)
-    fqe = HazardSettings(updates=chosen.updates)
-    after, ahead = fit_chances(evidence.steps, action, lengths, chosen.members, evidence.seed, fqe)
-    initial = np.asarray(data.initial)
-    means = angle(ahead[:, initial[held_out]].mean(axis=1))
-    opinions = {"chances": Opinion(float(means.mean()), _deviation(means))}
-    policy_action, done = np.asarray(action, np.float64)[at], np.asarray(data.action, np.float64)
-    agree = agreeing(done, policy_action, lengths)
-    if (count := int(agree.sum())) >= FEW:
-        share = evidence.stopped[agree].mean()
-        opinions["agreeing"] = Opinion(float(angle(share)), 0.5 / count**0.5)
-    if evidence.log_behaviour is None:
-        return opinions, 0.0
-    weights = cumulative_weights(padded(log_ratio(done, policy_action, evidence.log_behaviour), lengths))
-    effective = effective_count(weights[:, -1])
-    if effective >= FEW:
-        stopped, on = np.asarray(data.stopped, np.float64), 1.0 - np.asarray(data.last, np.float64)
-        value = ahead.mean(axis=0)
-        error = stopped + on * value[at + 1] - after.mean(axis=0)
-        rng = np.random.default_rng([evidence.seed, 4])
-        each = weigh(weights, padded(stopped, lengths), padded(error, lengths), value[initial], rng)
-        for name, found in zip(("weighted", "robust"), each):
-            own = float(np.hypot(_deviation(angle(found.resampled)), 0.5 / effective**0.5))
-            opinions[name] = Opinion(float(angle(found.estimate)), own)
-    return opinions, effective
-
-
-def _deviation(values: Array) -> float:
-    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-def _log_behaviour(frozen: FrozenBehaviour, transitions: Transitions) -> Array | None:
-    """Of recorded actions, [N], in the networks' own scale; None where the model has no density."""
-    obs = frozen.scaling.obs(jnp.asarray(flat_features(transitions.obs[transitions.row])))
-    action = frozen.scaling.encode_action(jnp.asarray(flat_features(transitions.action)))
-    density = frozen.log_prob(obs, action[:, None])
-    return None if density is None else np.asarray(density[:, 0], np.float64)
-
-
-def opinion_of_models(stop: Array) -> Opinion:
-    """What models of the world say, [M, E]: errors of as many episodes as were tried, and of models that disagree.
-
-    Every model saw its own draw of the logs, so that their differences are those of a bootstrap by episode.
-    """
-    models, episodes = stop.shape
-    each = angle(stop.mean(axis=1))
-    between = float(each.std(ddof=1)) if models > 1 else 0.0
-    return Opinion(float(angle(stop.mean())), float(np.hypot(between, 0.5 / np.sqrt(episodes))))
 
 
 def mean_interval(values: Array, level: float) -> Interval:
@@ -306,29 +179,6 @@ def _parts(progress: Progress) -> tuple[Progress, Progress]:
         lambda share: progress(FITTING_SHARE * share),
         lambda share: progress(FITTING_SHARE + (1 - FITTING_SHARE) * share),
     )
-
-
-def _trial(policy: Policy, evidence: Evidence, held_out: Array) -> Trial:
-    count = min(MOST, max(FEWEST, STEPS // len(evidence.worlds.limits)))
-    rng = np.random.default_rng([evidence.seed, 2])
-    rows = np.asarray(evidence.data.initial)[rng.choice(np.flatnonzero(held_out), count)]
-    return try_policy(
-        policy, evidence.worlds, evidence.scaling, np.asarray(evidence.data.obs)[rows], evidence.seed
-    )
-
-
-def _check_logs(episodes: Episodes, labels: Labels) -> None:
-    labels.check_parent(episodes)
-    if not np.issubdtype(episodes.action.dtype, np.floating):
-        raise RciError(
-            f"the actions are {episodes.action.dtype}, but policies are estimated for continuous ones; if yours are "
-            "quantities, convert them to float32."
-        )
-    if len(episodes) < 2:
-        raise RciError(
-            "there is one episode, and from one nothing can be said of the next; an estimate needs at least two, and "
-            "hundreds to mean something."
-        )
 
 
 def _check_policy(policy: Policy, episodes: Episodes) -> None:

@@ -5,7 +5,9 @@ Every policy is judged by fitted-Q evaluation (`fqe.py`), and a rule chooses by 
 best     the highest return among the policies within the budget; if none is, the one least over it
 safest   the lowest cost among the policies that keep the return: those in the upper part of what was judged
 
-Nothing here asks a policy's own critics. They were fitted to flatter it: it takes the actions they overrate.
+With estimates of the chance of a stop (`estimate.py`), the rules choose by these instead of the judged cost, which is
+one of step costs and may be anything. Nothing here asks a policy's own critics. They were fitted to flatter it: it
+takes the actions they overrate.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 
 from rci.data.budgets import Budget, parse_budget
 from rci.data.errors import RciError, unknown_name
+from rci.data.estimates import PolicyEstimate, chance_of
 from rci.data.models import Policy
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts
@@ -38,6 +41,8 @@ class Selection:
     budget: str | None  # None where the rule looks at none
     threshold: tuple[float, ...] | None
     share: float | None  # of the range of returns that must be kept
+    kept: bool  # whether the chosen one is within the budget, as far as there is one; if not, it is only the nearest
+    estimates: tuple[PolicyEstimate, ...] | None  # which the choice was made by, if there are any
 
 
 def excess(cost: Array, threshold: Array) -> Array:
@@ -78,11 +83,13 @@ def select(
     share: float | None = None,
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
+    estimates: Sequence[PolicyEstimate] | None = None,
     **options: Any,
 ) -> Selection:
     """Judge every policy from the logs and choose one: `policies[selection.chosen]`.
 
     budget: for the rule "best", as for `learn`; 0.05 if not given. share: for the rule "safest"; 0.9 if not given.
+    estimates: what `rci.estimate` says of each policy, to choose by the chance of a stop; the budget is then a number.
     options: settings of the judgement, see `rci.judge`.
     """
     _, hyper, _ = parse_options(options)
@@ -91,7 +98,15 @@ def select(
     if not policies:
         raise RciError("there is no policy to choose from.")
     expect(StepCosts, costs=costs)
-    limit = None if budget is None else threshold(budget, costs, hyper.discount, hyper.cost_discount)
+    if estimates is not None and len(estimates) != len(policies):
+        raise RciError(f"there are {len(estimates)} estimates for {len(policies)} policies.")
+    limit = None
+    if budget is not None:
+        limit = (
+            threshold(budget, costs, hyper.discount, hyper.cost_discount)
+            if estimates is None
+            else np.array([chance_of(budget)])
+        )
     prepared = prepare(episodes, labels, costs, seed, **options)
     for policy in policies:
         check_fits(policy, prepared)
@@ -104,15 +119,20 @@ def select(
         judged.append(judge_prepared(policy, prepared, seed, report, **options))
     returns = np.array([one.expected_return for one in judged])
     cost = np.array([one.expected_cost for one in judged])
+    if estimates is not None:
+        cost = np.array([[one.stop.estimate] for one in estimates])
+    chosen = (
+        choose_safest(returns, cost, share or 0.0) if limit is None else choose_best(returns, cost, limit)
+    )
     return Selection(
-        chosen=choose_safest(returns, cost, share or 0.0)
-        if limit is None
-        else choose_best(returns, cost, limit),
+        chosen=chosen,
         judgements=tuple(judged),
         rule=rule,
         budget=None if budget is None else str(budget),
         threshold=None if limit is None else tuple(limit.tolist()),
         share=share,
+        kept=limit is None or not excess(cost, limit)[chosen],
+        estimates=None if estimates is None else tuple(estimates),
     )
 
 

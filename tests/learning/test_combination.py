@@ -11,6 +11,7 @@ from rci.learning.judging.combination import (
     Opinion,
     angle,
     chance,
+    checked,
     combined,
     interval,
     spread_of_methods,
@@ -63,6 +64,11 @@ def test_a_sure_method_outweighs_an_unsure_one():
 
 def test_errors_add_up_as_squares():
     assert widened(Opinion(0.4, 0.3), 0.4) == pytest.approx((0.4, 0.5))
+
+
+def test_a_method_that_was_wrong_is_moved_half_the_way_and_trusted_less():
+    assert checked(Opinion(0.4, 0.3), -0.4) == pytest.approx((0.6, 0.5))
+    assert checked(Opinion(0.4, 0.3), 0.0) == pytest.approx((0.4, 0.3))
 
 
 @pytest.mark.parametrize("where", [-0.2, 0.0, 0.3, 0.8, 1.5707, 2.0])
