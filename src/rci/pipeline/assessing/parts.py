@@ -19,9 +19,10 @@ def runs_of(episodes: Episodes) -> Array:
 
     A run that a recorder lost for a while is several episodes of one name.
     """
-    keys = [episodes.keys[name] for name in ("file", run_key(episodes)) if name in episodes.keys]
-    if run_key(episodes) is None:
+    named = run_key(episodes)
+    if named is None:
         return np.arange(len(episodes))
+    keys = [episodes.keys[name] for name in ("file", named) if name in episodes.keys]
     return np.unique(np.array(keys), axis=1, return_inverse=True)[1].ravel()
 
 

@@ -96,7 +96,7 @@ def check_config(config: AssessConfig) -> None:
     """Find mistakes in the settings before any work is done."""
     from rci.deploy.scorers import SCORERS
     from rci.learning import LEARNERS, behaviour, parse_options
-    from rci.learning.judging.estimate import Settings as EstimateSettings
+    from rci.learning.judging.evidence import Settings as EstimateSettings
     from rci.redistribution import parse_options as parse_redistributor
 
     if not 0 <= config.seed <= MAX_SEED:
