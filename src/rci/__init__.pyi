@@ -120,6 +120,7 @@ from rci.learning import learn as learn
 from rci.learning.judging.estimate import estimate as estimate
 from rci.learning.judging.fqe import judge as judge
 from rci.learning.judging.selection import select as select
+from rci.pipeline.assessing.assess import assess as assess
 from rci.redistribution import redistribute as redistribute
 
 __version__: str

@@ -16,7 +16,8 @@ from rci.data.store import Provenance
 from rci.data.types import Labels
 from rci.engines.engine import Engine
 from rci.engines.object_store import ObjectStore, address_of
-from rci.pipeline.jobs import Job, oracle_of
+from rci.pipeline.companions import oracle_of
+from rci.pipeline.jobs import Job
 from rci.pipeline.run_jobs import run_jobs
 
 KEY = "0" * 64

@@ -12,7 +12,8 @@ import rci
 from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.segments import cut
-from rci.pipeline.jobs import Job, takeovers_of
+from rci.pipeline.companions import takeovers_of
+from rci.pipeline.jobs import Job
 from rci.pipeline.monitor import fit_monitor
 
 

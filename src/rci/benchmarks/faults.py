@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rci.data.errors import RciError, unknown_name
-from rci.pipeline.jobs import oracle_of
+from rci.pipeline.companions import oracle_of
 
 Row = dict[str, Any]
 COMMAND = "from rci.cli.main import main; main()"

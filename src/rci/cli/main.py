@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rci import __version__
+from rci.cli.assess import assess
 from rci.cli.bench import bench
 from rci.cli.conversion import export, import_dataset, monitor
 from rci.cli.help import COMPARING, OWN_LOGS, PIPELINE, SCALING, STAGES, TOOLS, command_line
@@ -38,6 +39,7 @@ GROUPS: dict[str, list[Callable[..., None]]] = {
 for heading, commands in GROUPS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
+app.command(rich_help_panel=OWN_LOGS)(assess)
 app.command(name="import", rich_help_panel=OWN_LOGS)(import_dataset)
 app.command(rich_help_panel=OWN_LOGS)(serve)
 app.add_typer(labels, name="labels", rich_help_panel=OWN_LOGS)

@@ -21,7 +21,7 @@ from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit
 from rci.labeling.server import serve as serve_exhibit
 from rci.labeling.server.pictures import open_pictures
-from rci.pipeline.jobs import oracle_of
+from rci.pipeline.companions import oracle_of
 from rci.tasks import TASKS, get
 from rci.tasks.base import Task
 

@@ -27,6 +27,7 @@ from rci.data.files import alive as alive
 from rci.data.files import own_file
 from rci.data.files import write_file as write_file
 from rci.data.manifest import check_manifest
+from rci.data.policy_estimates import Estimates
 from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
 from rci.data.reference import Reference
 from rci.data.types import (
@@ -49,7 +50,7 @@ KINDS: dict[str, type[Record]] = {
     cls.kind: cls
     for cls in (
         Demonstrators, Informed, Episodes, Oracle, Labels, StepCosts, Behaviour, Checkpoint, Policy, SavedMonitor,
-        Scores, Reference, Takeovers,
+        Scores, Reference, Takeovers, Estimates,
     )
 }  # fmt: skip
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

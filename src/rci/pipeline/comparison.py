@@ -16,9 +16,10 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Oracle, StepCosts, kept_rows
 from rci.engines.engine import Engine, Report, reporting
+from rci.pipeline.companions import oracle_of
 from rci.pipeline.config import parse_flags
 from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed, write_json
-from rci.pipeline.jobs import Job, oracle_of
+from rci.pipeline.jobs import Job
 
 if TYPE_CHECKING:
     from rci.reporting.comparison.results import VariantResult

@@ -8,6 +8,7 @@ from typing import Any
 
 from rci.data import store
 from rci.data.labels import named_channels
+from rci.data.policy_estimates import Estimates
 from rci.data.record import fitting
 from rci.data.signals import labels_in, named_signals
 from rci.data.thresholds import describe_ladder
@@ -89,6 +90,12 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return": record.mean_return,
             "mean_return_until_stop": record.mean_return_until_stop,
         }
+    if isinstance(record, Estimates):
+        stops = {
+            name: f"{one.stop.estimate:.1%} ({one.stop.low:.1%} to {one.stop.high:.1%}) stopped"
+            for name, one in record.policies.items()
+        }
+        return {"judged on": f"{record.judged_on} runs", **stops}
     info = getattr(record, "info", {})
     facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict) and k != "signals"}
     facts |= _signals(info)

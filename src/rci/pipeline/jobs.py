@@ -24,6 +24,7 @@ from rci.data.options import build
 from rci.data.record import Record
 from rci.data.store import Provenance
 from rci.engines.engine import Progress
+from rci.pipeline.companions import BESIDE, belongs, labels_of, oracle_of, takeovers_of
 
 READ_AT_ONCE = 16  # inputs that a process keeps open, with a file for every array: a sweep has thousands
 
@@ -67,7 +68,8 @@ class Job:
         """Whether the output is there and made from just these inputs."""
         if not store.is_current(self.output, self.provenance().key):
             return False
-        return self.stage not in BESIDE or _belongs(BESIDE[self.stage](self.output), self.output)
+        beside = BESIDE.get(self.stage)
+        return beside is None or belongs(beside(self.output), input_hash(self.output))
 
 
 def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
@@ -181,6 +183,40 @@ def _cut(job: Job, progress: Progress) -> Record:
     return part
 
 
+def _import(job: Job, progress: Progress) -> Record:
+    """Logs as they are; the stops that they know of are labels, which are written beside them."""
+    from rci.formats import import_dataset
+
+    mapping = job.settings["mapping"]
+    options = {} if mapping is None else {"mapping": mapping}
+    imported = import_dataset(job.settings["source"], job.settings["format"], progress, **options)
+    labels = imported.labels()
+    if labels is None:
+        raise RciError(
+            f"{job.settings['source']} has no column of stops that is known; name it in the mapping (stop = 'estop'), "
+            "or import the logs and label them: rci import, rci serve."
+        )
+    made = Provenance({"notes": list(imported.notes)}, job.seed, {"episodes": imported.episodes.hash})
+    store.write(
+        labels_of(job.output), labels, made
+    )  # first: the job counts as done once the episodes are there
+    return imported.episodes
+
+
+def _part(job: Job, progress: Progress) -> Record:
+    """Some runs of the logs as a dataset of their own, their labels beside them."""
+    from rci.pipeline.assessing.parts import runs_of, split_runs, taken
+
+    episodes, labels = _read(job, "episodes"), _read(job, "labels")
+    shares = {name: job.settings[name] for name in ("selection", "held_out")}
+    chosen = split_runs(runs_of(episodes), labels.stopped, seed=job.seed, **shares)[job.settings["part"]]
+    part, part_labels = taken(episodes, labels, chosen)
+    store.write(
+        labels_of(job.output), part_labels, Provenance(job.settings, job.seed, {"episodes": part.hash})
+    )
+    return part
+
+
 def _label(job: Job, progress: Progress) -> Record:
     from rci.labeling import corrupt, label
 
@@ -264,6 +300,34 @@ def _checkpoint(job: Job) -> Path:
     return place
 
 
+def _monitor(job: Job, progress: Progress) -> Record:
+    """A monitor; its level is chosen on episodes that its model was not fitted to."""
+    from rci.pipeline.monitor import fit_monitor
+
+    costs, episodes, labels = (_read(job, kind) for kind in ("costs", "episodes", "labels"))
+    return fit_monitor(costs, episodes, labels, **job.settings)
+
+
+def _estimate(job: Job, progress: Progress) -> Record:
+    """What the logs say of several policies, by trials that begin as the runs of a part do."""
+    from rci.data.policy_estimates import Estimates
+    from rci.learning import restore_policy
+    from rci.learning.judging.estimate import estimate_all
+    from rci.pipeline.assessing.parts import judged_runs
+
+    settings = dict(job.settings)
+    part, names = settings.pop("part"), settings.pop("policies")
+    shares = {name: settings.pop(name) for name in ("selection", "held_out")}
+    logs = judged_runs(_read(job, "episodes"), _read(job, "labels"), part, seed=job.seed, **shares)
+    policies = {name: _read(job, f"policy {name}", "policy") for name in names}
+    # Budgets that lead to the same threshold are the same policy, and judged once.
+    limits = {name: json.dumps(policy.info["threshold"]) for name, policy in policies.items()}
+    different = {limit: restore_policy(policies[name]) for name, limit in limits.items()}
+    estimates = estimate_all([*different.values()], *logs, seed=job.seed, progress=progress, **settings)
+    by_limit = dict(zip(different, estimates))
+    return Estimates({name: by_limit[limit] for name, limit in limits.items()}, part)
+
+
 def _evaluate(job: Job, progress: Progress) -> Record:
     from rci.evaluation import evaluate
     from rci.learning import restore_policy
@@ -287,6 +351,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "collect": _collect,
     "collect-takeovers": _collect_takeovers,
     "cut": _cut,
+    "import": _import,
+    "part": _part,
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
@@ -294,31 +360,11 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "transfer": _transfer,
     "learn": _learn,
     "limit": _limit,
+    "monitor": _monitor,
+    "estimate": _estimate,
     "evaluate": _evaluate,
     "rollouts": _rollouts,
 }
-
-
-def oracle_of(episodes: Path) -> Path:
-    """Where the truth about collected episodes is kept: beside them."""
-    return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
-
-
-def takeovers_of(episodes: Path) -> Path:
-    """Where it is kept who drove when in episodes with a person: beside them."""
-    return episodes.resolve().with_name(f"{episodes.resolve().name}-takeovers")
-
-
-BESIDE: dict[str, Callable[[Path], Path]] = {"collect": oracle_of, "collect-takeovers": takeovers_of}
-
-
-def _belongs(beside: Path, episodes: Path) -> bool:
-    """Whether what belongs beside the episodes is there and theirs."""
-    try:
-        meta = store.read_manifest(beside)["meta"]
-    except RciError:
-        return False
-    return bool(meta.get("episodes_hash") == input_hash(episodes))
 
 
 def _read(job: Job, name: str, kind: str = "") -> Any:

@@ -17,7 +17,8 @@ from rci.data.errors import RciError
 from rci.data.files import lock
 from rci.engines.engine import Progress
 from rci.engines.object_store import ObjectStore, is_sound
-from rci.pipeline.jobs import Job, oracle_of, takeovers_of
+from rci.pipeline.companions import oracle_of, takeovers_of
+from rci.pipeline.jobs import Job
 
 OUTPUT = "output"
 COMPANIONS = {"oracle": oracle_of, "takeovers": takeovers_of}  # what comes with what was collected

@@ -16,9 +16,9 @@ from rci.data.errors import RciError
 from rci.data.options import build
 from rci.data.record import Array
 from rci.data.types import Policy, Scores, StepCosts, kept_rows
+from rci.pipeline.companions import oracle_of
 from rci.pipeline.config import RunConfig
 from rci.pipeline.folder import read_timings, write_json
-from rci.pipeline.jobs import oracle_of
 from rci.pipeline.plan import Entry, cost_name, entries, entry_seed
 
 if TYPE_CHECKING:

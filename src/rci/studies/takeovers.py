@@ -21,8 +21,9 @@ import numpy as np
 from rci.data import store
 from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Report
+from rci.pipeline.companions import takeovers_of
 from rci.pipeline.folder import alone_in, prepare_folder
-from rci.pipeline.jobs import Job, takeovers_of
+from rci.pipeline.jobs import Job
 from rci.pipeline.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ SIZES = {"hidden": 64, "test_candidates": 32, "row_hidden": 32, "model_updates":
 
 def policies_of(
     episodes: Episodes, labels: Labels, behaviour: Behaviour, seed: int
-) -> dict[str, Callable[[], Policy]]:
+) -> Mapping[str, Callable[[], Policy]]:
     """What makes each policy, by name; those of one training share it."""
     costs = redistribute(episodes, labels, "sparse")
     trained: dict[str, Policy] = {}
