@@ -440,3 +440,9 @@ def test_memory_does_not_grow_with_the_shard(tmp_path):
     assert done.returncode == 0, done.stderr
     small, large = map(float, done.stdout.split())
     assert large - small < 60, done.stdout
+
+
+def test_mappings_that_change_rows_are_for_imports(fleet, tmp_path):
+    (tmp_path / "columns.toml").write_text('missing = "forward"\n')
+    with pytest.raises(RciError, match="shards are written back row by row, so missing, time, .* rci import"):
+        resolve_columns(find_shards(fleet / "logs"), tmp_path / "columns.toml", "")

@@ -58,6 +58,23 @@ def serve(
     instructions: Annotated[
         str, typer.Option(metavar="TEXT", help="What to call unsafe; the page shows it.")
     ] = "",
+    kinds: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Kinds of danger to choose from, such as proximity,speed."),
+    ] = None,
+    severity: Annotated[
+        bool, typer.Option("--severity", help="Ask how bad it was: a quarter to all of the cost.")
+    ] = False,
+    takeovers: Annotated[
+        bool,
+        typer.Option("--takeovers", help="Ask where a person took over, and where the machine drives again."),
+    ] = False,
+    show_stops: Annotated[
+        bool, typer.Option("--show-stops", help="Show the stops of the logs, from EPISODES-labels.")
+    ] = False,
+    stops: Annotated[
+        Path | None, typer.Option(metavar="LABELS", help="Show the stops of these labels instead.")
+    ] = None,
     reveal: Annotated[
         bool, typer.Option("--reveal", help="The page may show what rule and oracle say.")
     ] = False,
@@ -77,13 +94,14 @@ def serve(
         from rci.engines.cores import prepare_process
 
         prepare_process()  # one core, before anything imports JAX
-    from rci.cli.serving import Request
+    from rci.cli.serving import Request, split_names
     from rci.cli.serving import serve as run_server
 
     run_server(
         Request(
             episodes, folder, tuple(annotator), host, port, order, seed, gold, repeats, votes, costs, frames,
-            shown_as, rate, instructions, reveal, new_links, browser,
+            shown_as, rate, instructions, reveal, new_links, browser, split_names(kinds), severity, takeovers,
+            show_stops, stops,
         ),
         typer.echo,
     )  # fmt: skip
@@ -124,6 +142,13 @@ def export_labels(
     missing: Annotated[
         str, typer.Option(help="Episodes without a label: refuse, drop, or count them as safe.")
     ] = "refuse",
+    no_kinds: Annotated[
+        bool,
+        typer.Option("--no-kinds", help="Count every stop alike, without a channel for each kind of danger."),
+    ] = False,
+    takeovers: Annotated[
+        bool, typer.Option("--takeovers", help="When a person drove, as takeovers, in place of labels.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """One label for each episode by quorum, as labels for `rci redistribute` or as a file; or all answers as a file.
@@ -134,7 +159,7 @@ def export_labels(
     """
     from rci.cli.label_sessions import Wish, write_export
 
-    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
+    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing, no_kinds, takeovers)
     found, text = write_export(folder, wish)
     print_json(found) if as_json else print_text(text)
 

@@ -112,6 +112,16 @@ def test_wrong_names_are_refused(log, mapping, message):
         rci.read_logs(log, {**MAPPING, **mapping})
 
 
+def test_names_that_are_hardly_names(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("obs.,obs.1,obs [m],action,reward,key.site,site\n1,2,3,4,5,a,b\n")
+    found = rci.read_logs(path)
+    assert found.labels_of("obs") == ["obs.", "obs.1", "obs [m]"]
+    assert found.keys == {"site": ["a"]}
+    with pytest.raises(RciError, match=r"two columns of keys are called the same: key\.site, site"):
+        rci.read_logs(path, {"keys": ["key.site", "site"]})
+
+
 def test_an_episode_of_a_million_names_of_pixels_has_none(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"obs": {[0] * 5000}, "action": 2, "reward": 0}}\n')

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.errors import RciError
 from rci.data.record import Array, fitting
 from rci.data.signals import Signal, Signals
 
@@ -36,8 +37,12 @@ def recorded_signals(table: Any, where: str) -> Signals | None:
     """The names that a file of ours has beside its numbers; None if it has none."""
     if table is None:
         return None
-    with fitting(f"{where}: the names of signals"):  # a RecursionError too
-        return Signals.from_table(json.loads(table) if isinstance(table, str) else table)
+    try:
+        known = json.loads(table) if isinstance(table, str) else table
+    except (ValueError, RecursionError) as error:
+        raise RciError(f"{where}: the names of signals are not JSON: {error}.") from None
+    with fitting(f"{where}: the names of signals"):
+        return Signals.from_table(known)
 
 
 def fitted_signals(

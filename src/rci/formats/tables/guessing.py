@@ -114,6 +114,8 @@ def _check_columns(names: ColumnNames, columns: Sequence[str], path: Path | str)
                 f"{path}: column {name!r} is named {twice}, directly or by a wildcard; a column is one thing only, so "
                 "take it from one of them."
             )
+    if len(key_names(names)) != len(key_columns(names)):
+        raise RciError(f"{path}: two columns of keys are called the same: {', '.join(key_columns(names))}.")
     for name in names.linear:
         if name not in names.obs:
             raise unknown_name(f"column of obs under linear in {path}", name, names.obs)
@@ -154,8 +156,9 @@ def _signals(columns: Sequence[str], units: Mapping[str, str], role: str) -> tup
         heading = UNIT.fullmatch(column)
         name, unit = (heading[1], heading[2]) if heading else (column, "")
         for stem in VECTORS[role]:
-            if name.lower().startswith(f"{stem}.") and not name[len(stem) + 1 :].isdigit():
-                name = name[len(stem) + 1 :]
+            rest = name[len(stem) + 1 :]
+            if name.lower().startswith(f"{stem}.") and rest and not rest.isdigit():
+                name = rest
                 break
         parsed.append(Signal(name, units.get(column, unit)))
     names = [signal.name for signal in parsed]
