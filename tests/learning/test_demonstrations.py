@@ -124,6 +124,7 @@ def crossing(count=120):
     return machine, Labels.for_episodes(machine, np.where(ahead, 1, -1)), human
 
 
+@pytest.mark.slow  # the next one is the short probe of its kind
 @pytest.mark.usefixtures("optimised")
 def test_only_the_person_shows_how_to_pass():
     machine, labels, human = crossing()
