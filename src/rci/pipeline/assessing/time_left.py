@@ -10,7 +10,7 @@ from rci.engines.engine import Named, Report
 from rci.pipeline.jobs import Job
 
 Tell = Callable[[int, int, float], None]  # jobs done, jobs in all, seconds left (inf = not known)
-WEIGHTS = {"behaviour": 2.0, "redistribute": 4.0, "learn": 6.0, "estimate": 4.0}  # of stages that train
+WEIGHTS = {"behaviour": 1.0, "redistribute": 0.5, "learn": 5.0, "estimate": 5.0}  # of stages that train
 OTHERS = 0.05
 ENOUGH = 0.02  # of the work is done in this run before a time is told
 
