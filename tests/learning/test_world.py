@@ -20,6 +20,7 @@ from rci.learning.judging.world import (
     move_within,
     newcomers,
     simulate,
+    unit_of,
 )
 
 SMALL = Settings(updates=3000, batch_size=128, hidden=48, learning_rate=3e-3)
@@ -207,3 +208,9 @@ def test_the_margin_by_hand():
     assert upper_bound(stops)[0, 0] == pytest.approx(0.2 + 1.64 * math.hypot(over_episodes, 0.1))
     assert upper_bound(np.ones((2, 4, 1, 1)))[0, 0] == 1.0
     assert upper_bound(np.zeros((3, 100, 1, 1)))[0, 0] > 0.005  # no stop in 300 is no proof
+
+
+def test_the_unit_of_rewards_that_are_all_alike():
+    assert unit_of(np.array([1.0, 3.0])) == 1.0
+    assert unit_of(np.full(7, 0.3, np.float32).astype(np.float64) + 1e-9 * np.arange(7)) == pytest.approx(0.3)
+    assert unit_of(np.zeros(3)) == 1.0

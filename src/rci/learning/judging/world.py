@@ -100,7 +100,7 @@ def moments_of(data: Dataset, rows: int) -> Moments:
     old = np.zeros(became.shape, bool)
     step, slot = np.nonzero(became >= 0)
     old[step, became[step, slot]] = True
-    reward_unit = float(np.std(data.reward)) or 1.0
+    reward_unit = unit_of(np.asarray(data.reward, np.float64))
     outcome = [data.reward[:, None] / reward_unit, data.terminated[:, None], data.stopped[:, None]]
     return Moments(
         obs=jnp.asarray(obs),
@@ -116,6 +116,12 @@ def moments_of(data: Dataset, rows: int) -> Moments:
         own_slight=jnp.asarray(0.1 * (after[:, 0] - before[:, 0]).std(axis=0)),
         reward_unit=jnp.asarray(reward_unit, jnp.float32),
     )
+
+
+def unit_of(reward: Array) -> float:
+    """How much rewards vary; where they are all alike but for rounding, how large they are, and 1 where they are 0."""
+    spread, size = float(reward.std()), float(np.abs(reward).mean())
+    return spread if spread > 1e-4 * size else size or 1.0
 
 
 def fit_world(
