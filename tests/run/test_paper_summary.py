@@ -334,13 +334,17 @@ def test_experiments_that_are_not_known_are_shown_too():
 
 def test_a_fifth_is_met_missed_or_open():
     name = "Highway: about a fifth of the violations"
-    rows = [policy("rudder", 0, 0.02, 5.0)] + [
-        policy(m, 0, 0.1, 5.0) for m in ("sparse", "hazard", "reward-only")
-    ]
-    assert claim(rows, name).verdict == HOLDS  # 0.02 is just a fifth
-    assert claim(rows[:3], name).verdict == OPEN
-    assert claim([*rows[:3], policy("reward-only", 0, 0.09, 5.0)], name).verdict == FAILS
-    assert "1 seed" in claim(rows, name).measured
+
+    def rows(own=0.02, free=0.1, seeds=2):
+        rates = {"rudder": own, "sparse": 0.1, "hazard": 0.1, "reward-only": free}
+        return [policy(m, seed, rate, 5.0) for m, rate in rates.items() for seed in range(seeds)]
+
+    assert claim(rows(), name).verdict == HOLDS  # 0.02 is just a fifth
+    assert claim(rows()[:6], name).verdict == OPEN
+    assert claim(rows(free=0.09), name).verdict == FAILS
+    assert claim(rows(own=0.0, free=0.0), name).verdict == FAILS  # where nothing is left, nothing was reduced
+    assert claim(rows(seeds=1), name).verdict == OPEN
+    assert "1 seed: one seed is a hint" in claim(rows(seeds=1), name).measured
 
 
 @pytest.mark.parametrize(
@@ -386,23 +390,26 @@ def test_returns_without_spread_differ_or_do_not():
 )
 def test_a_reduction_must_be_there_of_every_kind_and_against_both_rivals(experiment, name, field, kinds):
     rows = [
-        policy(method, 0, rate, 5.0, experiment=experiment, **{field: kind})
+        policy(method, seed, rate, 5.0, experiment=experiment, **{field: kind})
         for kind in kinds
         for method, rate in (("rudder", 0.1), ("sparse", 0.2), ("hazard", 0.3))
+        for seed in range(2)
     ]
     assert claim(rows, name).verdict == HOLDS
-    assert claim(rows[:-1], name).verdict == OPEN
-    worse = [*rows[:-1], {**rows[-1], "violation_rate": 0.1}]
+    assert claim(rows[:-2], name).verdict == OPEN
+    worse = [*rows[:-2], *({**row, "violation_rate": 0.1} for row in rows[-2:])]
     assert claim(worse, name).verdict == FAILS
-    assert f"{kinds[-1]}: 10.0% against 10.0% of hazard, 1 seed" in claim(worse, name).measured
-    assert claim(rows[1:], name).verdict == OPEN  # the paper's method is missing for the first kind
+    assert f"{kinds[-1]}: 10.0% against 10.0% of hazard, 2 seeds" in claim(worse, name).measured
+    assert claim(rows[2:], name).verdict == OPEN  # the paper's method is missing for the first kind
+    assert claim([row for row in rows if row["seed"] == 0], name).verdict == OPEN
 
 
 def budgets(task, rates):
-    """The paper's method on a task, one policy for each percentile."""
+    """The paper's method on a task, two policies for each percentile."""
     return [
-        policy("rudder", 0, rate, 5.0, experiment=task, task=task, budget=budget, selected=budget == "P10")
+        policy("rudder", seed, rate, 5.0, experiment=task, task=task, budget=budget, selected=budget == "P10")
         for budget, rate in rates.items()
+        for seed in range(2)
     ]
 
 
@@ -423,7 +430,8 @@ def test_degradation_is_smooth_if_violations_rise_with_the_budget(rates, expecte
     assert found.verdict == expected
     assert shown in found.measured
     if expected == HOLDS:
-        assert claim(rows[:3], "Smooth degradation").verdict == OPEN  # the arm is missing
+        assert claim(rows[:6], "Smooth degradation").verdict == OPEN  # the arm is missing
+        assert claim(rows[::2], "Smooth degradation").verdict == OPEN  # one seed
 
 
 def test_redistribution_pays_where_intervals_lie_apart():

@@ -35,6 +35,7 @@ COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
 FEWER = 5  # times: how many violations of a baseline there should be for one of ours
 SIGNIFICANT = 0.05
+FEWEST = 2  # seeds of each from which on anything counts: one is a hint
 ENOUGH = 5  # seeds from which on it counts that no difference was found: those of the main figures
 RISING = 0.5  # rank correlation of budget and violation rate from which on a trade-off is smooth
 LITTLE = 0.25  # share of reward-only's return under which a policy is safe because it does little
@@ -140,10 +141,15 @@ def _fewer(outcomes: dict[str, Outcome], rival: str) -> Finding:
         return OPEN, f"{rival}: {OPEN}"
     own, other = outcomes[METHOD], outcomes[rival]
     ratio = next(ratio for ratio in own.ratios if ratio.to == rival)
-    kept = FEWER * own.violation.mean <= other.violation.mean
-    return HOLDS if kept else FAILS, (
+    kept = (
+        0.0 < other.violation.mean >= FEWER * own.violation.mean
+    )  # where nothing is left, nothing is reduced
+    return _judged(
+        kept,
+        own,
+        other,
         f"{percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
-        f"ratio {number(ratio.ratio)} ({number(ratio.low)} to {number(ratio.high)}), {_seeds(own.seeds, other.seeds)}"
+        f"ratio {number(ratio.ratio)} ({number(ratio.low)} to {number(ratio.high)}), {_seeds(own.seeds, other.seeds)}",
     )
 
 
@@ -155,7 +161,7 @@ def _return_kept(outcomes: dict[str, Outcome], test_of: Callable[[Outcome], Welc
     seeds = _seeds(own.seeds, outcomes[REWARD_ONLY].seeds)
     told = f"difference {number(test.difference)}, p = {number(test.p)}, {seeds}"
     fewest = min(len(own.seeds), len(outcomes[REWARD_ONLY].seeds))
-    if fewest < 2:
+    if fewest < FEWEST:
         return OPEN, f"{told}: a test needs two seeds of each"
     if test.difference >= 0.0:
         return HOLDS, told
@@ -173,10 +179,20 @@ def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome],
         return OPEN, f"{name}, {rival}: {OPEN}"
     own, other = found[METHOD], found[rival]
     kept = own.violation.mean < other.violation.mean
-    return HOLDS if kept else FAILS, (
+    return _judged(
+        kept,
+        own,
+        other,
         f"{name}: {percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
-        f"{_seeds(own.seeds, other.seeds)}"
+        f"{_seeds(own.seeds, other.seeds)}",
     )
+
+
+def _judged(kept: bool, own: Outcome, other: Outcome, numbers: str) -> Finding:
+    """A verdict, once there are seeds for one."""
+    if min(len(own.seeds), len(other.seeds)) < FEWEST:
+        return OPEN, f"{numbers}: one seed is a hint"
+    return HOLDS if kept else FAILS, numbers
 
 
 def _does_something(outcomes: dict[str, Outcome]) -> Finding:
@@ -210,7 +226,10 @@ def _rises(frontiers: Sequence[Frontier], task: str) -> Finding:
         return FAILS, f"{task}: {percent(next(iter(means.values())))} whatever the budget"
     rank = float(spearmanr(list(means), list(means.values()))[0])
     shown = ", ".join(f"P{budget:g} {percent(rate)}" for budget, rate in means.items())
-    return HOLDS if rank >= RISING else FAILS, f"{task}: {shown} (rank correlation {number(rank)})"
+    measured = f"{task}: {shown} (rank correlation {number(rank)})"
+    if len(own[0].seeds) < FEWEST:
+        return OPEN, f"{measured}: one seed is a hint"
+    return HOLDS if rank >= RISING else FAILS, measured
 
 
 def _pays(frontiers: Sequence[Frontier]) -> list[Finding]:
