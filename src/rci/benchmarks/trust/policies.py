@@ -42,7 +42,7 @@ def policies_of(
     def at(kind: str, threshold: str) -> Policy:
         return training(kind).with_threshold(float(threshold))
 
-    makers = {f"good {t}": partial(at, "good", t) for t in GOOD} | {
+    makers: dict[str, Callable[[], Policy]] = {f"good {t}": partial(at, "good", t) for t in GOOD} | {
         f"bad {t}": partial(at, "bad", t) for t in BAD
     }
     makers["clone"] = partial(training, "clone")

@@ -55,7 +55,9 @@ def opinions_of_recorded(
     action = evidence.scaling.encode_action(jnp.asarray(policy_actions(policy, evidence.obs, lengths + 1)))
     at = np.asarray(data.row)
     fqe = HazardSettings(updates=chosen.updates)
-    after, ahead = fit_chances(evidence.steps, action, lengths, chosen.members, evidence.seed, fqe)
+    after, ahead = fit_chances(
+        evidence.steps, np.asarray(action), lengths, chosen.members, evidence.seed, fqe
+    )
     initial = np.asarray(data.initial)
     means = angle(ahead[:, initial[held_out]].mean(axis=1))
     opinions = {"chances": Opinion(float(means.mean()), _deviation(means))}
