@@ -42,9 +42,10 @@ def policies_of(
     def at(kind: str, threshold: str) -> Policy:
         return training(kind).with_threshold(float(threshold))
 
-    makers = {f"good {t}": partial(at, "good", t) for t in GOOD} | {
-        f"bad {t}": partial(at, "bad", t) for t in BAD
-    }
+    makers: dict[str, Callable[[], Policy]] = {}
+    for kind, thresholds in (("good", GOOD), ("bad", BAD)):
+        for threshold in thresholds:
+            makers[f"{kind} {threshold}"] = partial(at, kind, threshold)
     makers["clone"] = partial(training, "clone")
     for name, share in NOISE.items():
         makers[name] = partial(_noisy, training, share, episodes)
