@@ -15,10 +15,10 @@ def import_dataset(
     source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
     out: Out,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
+        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot or logs [by its name].")
     ] = None,
     mapping: Annotated[
-        Path | None, typer.Option(help="TOML file: which columns of plain logs are obs, action, reward, ...")
+        Path | None, typer.Option(help="TOML file: which columns of logs or of a LeRobot folder are obs, action, stop, ...")
     ] = None,
     cost_above: Annotated[
         float | None,
@@ -27,6 +27,8 @@ def import_dataset(
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
+
+    Where a person took over goes to OUT-takeovers.
 
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.

@@ -15,6 +15,8 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.store import UNKNOWN, Provenance
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
 from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
+from rci.formats.lerobot.info import is_lerobot
+from rci.formats.lerobot.source import import_lerobot, lerobot_source, read_lerobot
 from rci.formats.sources.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
 from rci.formats.sources.logs import import_logs, logs_source, read_logs
 from rci.formats.sources.minari import import_minari, minari_source, read_minari
@@ -33,11 +35,13 @@ __all__ = [
     "import_d4rl",
     "import_dataset",
     "import_dsrl",
+    "import_lerobot",
     "import_logs",
     "import_minari",
     "import_omnisafe",
     "read_d4rl",
     "read_dsrl",
+    "read_lerobot",
     "read_logs",
     "read_minari",
     "read_omnisafe",
@@ -49,6 +53,7 @@ __all__ = [
 SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
     "d4rl": dsrl_source,
     "dsrl": dsrl_source,
+    "lerobot": lerobot_source,
     "logs": logs_source,
     "minari": minari_source,
     "omnisafe": omnisafe_source,
@@ -70,6 +75,8 @@ def guess_format(path: str | Path) -> str:
         return "omnisafe"
     if ending in BLOCKS:
         return "logs"
+    if is_lerobot(given):
+        return "lerobot"
     if (given / "data" / "metadata.json").is_file():
         return "minari"
     if given.is_dir() and not has_tables(given):

@@ -27,6 +27,7 @@ class Rows(NamedTuple):
     stopped: Array | None = None
     severity: Array | None = None  # what a stop in this row costs
     bare: Array | None = None  # a last row that is an observation only, without an action
+    human: Array | None = None  # a person drove
 
 
 class Open(NamedTuple):
@@ -100,6 +101,7 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
         truncated=truncated[:complete],
         stop_index=None if rows.stopped is None else stop[:complete],
         severity=None if rows.stopped is None or rows.severity is None else severity[:complete],
+        human=None if rows.human is None else rows.human[~bare],
     )
     return piece, rest, len(lacking) if rows.next_obs is None else 0
 

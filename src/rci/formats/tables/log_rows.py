@@ -311,4 +311,4 @@ def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Arr
 
 
 def _marked(rows: LogRows, last: Array) -> Rows:
-    return Rows(last=last, **{name: getattr(rows, name) for name in Rows._fields if name != "last"})
+    return Rows(last=last, **{name: getattr(rows, name) for name in Rows._fields if hasattr(rows, name)})
