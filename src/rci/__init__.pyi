@@ -79,6 +79,7 @@ from rci.formats import (
     import_dsrl as import_dsrl,
 )
 from rci.formats import (
+    import_lerobot as import_lerobot,
     import_logs as import_logs,
 )
 from rci.formats import (
@@ -94,6 +95,7 @@ from rci.formats import (
     read_dsrl as read_dsrl,
 )
 from rci.formats import (
+    read_lerobot as read_lerobot,
     read_logs as read_logs,
 )
 from rci.formats import (
@@ -106,6 +108,7 @@ from rci.formats import (
     write_dsrl as write_dsrl,
 )
 from rci.formats import (
+    write_lerobot as write_lerobot,
     write_minari as write_minari,
 )
 from rci.formats import (

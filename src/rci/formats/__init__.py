@@ -17,6 +17,7 @@ from rci.formats.importing.imported import Imported, Progress, Source, gather, s
 from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
 from rci.formats.lerobot.info import is_lerobot
 from rci.formats.lerobot.source import import_lerobot, lerobot_source, read_lerobot
+from rci.formats.lerobot.writer import write_lerobot
 from rci.formats.sources.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
 from rci.formats.sources.logs import import_logs, logs_source, read_logs
 from rci.formats.sources.minari import import_minari, minari_source, read_minari
@@ -46,6 +47,7 @@ __all__ = [
     "read_minari",
     "read_omnisafe",
     "write_dsrl",
+    "write_lerobot",
     "write_minari",
     "write_parquet",
 ]
@@ -60,6 +62,7 @@ SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
 }
 WRITERS: dict[str, Callable[..., Path]] = {
     "dsrl": write_dsrl,
+    "lerobot": write_lerobot,
     "minari": write_minari,
     "parquet": write_parquet,
 }
