@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
 WRITERS: dict[str, Callable[..., Path]] = {
     "dsrl": write_dsrl,
     "lerobot": write_lerobot,
+    "lerobot-v2.1": partial(write_lerobot, version="v2.1"),
     "minari": write_minari,
     "parquet": write_parquet,
 }

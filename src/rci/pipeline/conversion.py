@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
-from rci.data.takeovers import Takeovers
+from rci.data.types import Episodes, Takeovers
+from rci.deploy.monitor import load_monitor
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
-MAPPED = ("logs", "lerobot")
+LEROBOT = "lerobot"
+MAPPED = ("logs", LEROBOT)
 ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
@@ -79,13 +84,39 @@ def import_to(
     return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
 
 
+@dataclass(frozen=True)
+class LeRobotWish:
+    """What somebody wants of a LeRobot folder; nothing of it for other formats."""
+
+    source: Path | None = None  # the folder that is written again
+    monitor: Path | None = None  # gives the column `risk`
+    rate: float | None = None  # frames per second
+
+    def options(self, kind: str, episodes: Episodes) -> dict[str, Any]:
+        """As arguments of the writer."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if given and not kind.startswith(LEROBOT):
+            raise RciError(f"--{next(iter(given))} is for --format {LEROBOT}, not for {kind}.")
+        if self.source is not None and kind != LEROBOT:
+            raise RciError(f"a folder is written again in its own version; say --format {LEROBOT}, not {kind}.")
+        if self.monitor is not None:
+            monitor = load_monitor(given.pop("monitor"))
+            given["risk"] = np.concatenate([monitor.watch(episode.obs, episode.action) for episode in episodes])
+        return given
+
+
 def export_data(
-    episodes: Path, labels: Path, costs: Path, out: str, data_format: str | None, overwrite: bool
+    episodes: Path,
+    labels: Path | None,
+    costs: Path | None,
+    out: str,
+    data_format: str | None,
+    overwrite: bool,
+    wish: LeRobotWish = LeRobotWish(),
 ) -> Told:
     """Write episodes with their labels and costs for other programs."""
-    kind = data_format or ENDINGS.get(
-        Path(out).suffix, "minari" if "/" in out and not Path(out).suffix else ""
-    )
+    guessed = "minari" if "/" in out and not Path(out).suffix else ""
+    kind = data_format or (LEROBOT if wish.source else ENDINGS.get(Path(out).suffix, guessed))
     if not kind:
         raise RciError(
             f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
@@ -95,8 +126,16 @@ def export_data(
         raise unknown_name("format", kind, WRITERS)
     if overwrite and kind == "minari":
         raise RciError("a Minari dataset is not overwritten; choose another id.")
-    parts = read(episodes, "episodes"), read(labels, "labels"), read(costs, "costs")
-    options = {"overwrite": True} if overwrite else {}
+    if (labels is None or costs is None) and not kind.startswith(LEROBOT):
+        raise RciError(
+            "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy with "
+            "--onnx."
+        )
+    if overwrite and kind.startswith(LEROBOT):
+        raise RciError("a LeRobot folder is not overwritten; choose another place.")
+    kinds = {"episodes": episodes, "labels": labels, "costs": costs}
+    parts = [None if path is None else read(path, name) for name, path in kinds.items()]
+    options = {**({"overwrite": True} if overwrite else {}), **wish.options(kind, parts[0])}
     place = WRITERS[kind](out, *parts, **options)
     return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
 
