@@ -15,10 +15,14 @@ def import_dataset(
     source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
     out: Out,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot or logs [by its name].")
+        str | None,
+        typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot or logs [by its name]."),
     ] = None,
     mapping: Annotated[
-        Path | None, typer.Option(help="TOML file: which columns of logs or of a LeRobot folder are obs, action, stop, ...")
+        Path | None,
+        typer.Option(
+            help="TOML file: which columns of logs or of a LeRobot folder are obs, action, stop, ..."
+        ),
     ] = None,
     cost_above: Annotated[
         float | None,
@@ -54,20 +58,25 @@ def export(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, parquet, lerobot or lerobot-v2.1 [by the name of OUT].")
+        str | None,
+        typer.Option("--format", help="minari, dsrl, parquet, lerobot or lerobot-v2.1 [by the name of OUT]."),
     ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
     lerobot: Annotated[
         Path | None,
         typer.Option(
-            "--source", metavar="FOLDER", help="LeRobot: the folder that the episodes are from; it is written again."
+            "--source",
+            metavar="FOLDER",
+            help="LeRobot: the folder that the episodes are from; it is written again.",
         ),
     ] = None,
     monitor: Annotated[
-        Path | None, typer.Option("--monitor", help="LeRobot: a monitor, or step costs; adds the column risk.")
+        Path | None,
+        typer.Option("--monitor", help="LeRobot: a monitor, or step costs; adds the column risk."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, max=1e6, help="LeRobot: frames per second [as recorded].")
+        float | None,
+        typer.Option("--rate", min=0.001, max=1e6, help="LeRobot: frames per second [as recorded]."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
     seed: Seed = 0,
@@ -92,7 +101,9 @@ def export(
     else:
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
-        found, text = export_data(source, labels, costs, out, data_format, overwrite, LeRobotWish(lerobot, monitor, rate))
+        found, text = export_data(
+            source, labels, costs, out, data_format, overwrite, LeRobotWish(lerobot, monitor, rate)
+        )
     print_json(found) if as_json else print_text(text)
 
 

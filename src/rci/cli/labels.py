@@ -46,7 +46,10 @@ def serve(
         Path | None, typer.Option(help="Step costs: for reviews and the order uncertain.")
     ] = None,
     frames: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Pictures: DIR/EPISODE/*.png, DIR/EPISODE.mp4, or a LeRobot folder."),
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Pictures: DIR/EPISODE/*.png, DIR/EPISODE.mp4, or a LeRobot folder."
+        ),
     ] = None,
     camera: Annotated[
         str | None, typer.Option(metavar="NAME", help="Which camera of a LeRobot folder [its first].")

@@ -133,7 +133,9 @@ def _pictures(request: Request, episodes: Episodes, say: Callable[[str], None]) 
             raise RciError("--camera names a camera of a LeRobot folder; name that folder with --frames.")
         return None if request.frames is None else open_pictures(request.frames, episodes.lengths)
     camera = read_camera(request.frames, episodes, request.camera)
-    counts = [None if clip.end is None else round((clip.end - clip.begin) * camera.rate) for clip in camera.clips]
+    counts = [
+        None if clip.end is None else round((clip.end - clip.begin) * camera.rate) for clip in camera.clips
+    ]
     also = f"; --camera shows another one: {', '.join(camera.others)}" if camera.others else ""
     say(f"The camera is {camera.name}{also}.")
     short = [i for i, count in enumerate(counts) if count is not None and count < episodes.lengths[i]]

@@ -98,10 +98,14 @@ class LeRobotWish:
         if given and not kind.startswith(LEROBOT):
             raise RciError(f"--{next(iter(given))} is for --format {LEROBOT}, not for {kind}.")
         if self.source is not None and kind != LEROBOT:
-            raise RciError(f"a folder is written again in its own version; say --format {LEROBOT}, not {kind}.")
+            raise RciError(
+                f"a folder is written again in its own version; say --format {LEROBOT}, not {kind}."
+            )
         if self.monitor is not None:
             monitor = load_monitor(given.pop("monitor"))
-            given["risk"] = np.concatenate([monitor.watch(episode.obs, episode.action) for episode in episodes])
+            given["risk"] = np.concatenate(
+                [monitor.watch(episode.obs, episode.action) for episode in episodes]
+            )
         return given
 
 

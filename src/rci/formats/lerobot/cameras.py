@@ -33,10 +33,15 @@ def read_camera(folder: str | Path, episodes: Episodes, name: str | None = None)
         raise unknown_name(f"camera of {info.root}", name, info.cameras)
     camera = name or info.cameras[0]
     if not info.video_path:
-        raise RciError(f"{info.root} has the camera {camera!r}, but does not say where its videos are: no video_path.")
+        raise RciError(
+            f"{info.root} has the camera {camera!r}, but does not say where its videos are: no video_path."
+        )
     recorded, clips = read_recorded(info, camera)
     places = {str(episode.number): (episode, clip) for episode, clip in zip(recorded, clips)}
-    found = [_clip(info, places, key, int(n)) for key, n in zip(_numbers(info, recorded, episodes), episodes.lengths)]
+    found = [
+        _clip(info, places, key, int(n))
+        for key, n in zip(_numbers(info, recorded, episodes), episodes.lengths)
+    ]
     for clip in found:
         if not clip.path.is_file():
             raise RciError(f"there is no video {clip.path}; copy the whole folder, with its videos.")

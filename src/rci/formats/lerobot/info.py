@@ -20,7 +20,19 @@ VERSIONS = ("v2.0", "v2.1", "v3.0")
 MOST_BYTES = 1 << 26  # of a JSON file
 MOST_NUMBERS = 1 << 20  # in one frame of a feature
 FIELD = re.compile(r"\{(\w+)(?::0?(\d)d)?\}")
-NUMBERS = ("float16", "float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+NUMBERS = (
+    "float16",
+    "float32",
+    "float64",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+)
 
 
 class Feature(NamedTuple):
@@ -128,7 +140,9 @@ def filled(template: str, values: Mapping[str, int | str], where: str) -> str:
     def value(match: re.Match[str]) -> str:
         name, digits = match.groups()
         if name not in values:
-            raise RciError(f"{where}: the template {template!r} has a field {name!r}; it may have {', '.join(values)}.")
+            raise RciError(
+                f"{where}: the template {template!r} has a field {name!r}; it may have {', '.join(values)}."
+            )
         return f"{values[name]:0{digits}d}" if digits and isinstance(values[name], int) else str(values[name])
 
     if "{" in (rest := FIELD.sub("", template)) or "}" in rest:
@@ -140,14 +154,18 @@ def place_of(root: Path, name: str) -> Path:
     """The path of a file by its name inside of the folder; whatever leads out of it is refused."""
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts or "\0" in name or "\\" in name:
-        raise RciError(f"{root}: the file {name[:200]!r} would be outside of the folder; names must stay inside.")
+        raise RciError(
+            f"{root}: the file {name[:200]!r} would be outside of the folder; names must stay inside."
+        )
     path = root / pure
     try:
         inside = path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError) as error:
         raise RciError(f"{root}: the file {name[:200]!r} cannot be found: {error}.") from None
     if not inside:
-        raise RciError(f"{path} is a link that leads out of {root}; put the file itself there if you trust it.")
+        raise RciError(
+            f"{path} is a link that leads out of {root}; put the file itself there if you trust it."
+        )
     return path
 
 

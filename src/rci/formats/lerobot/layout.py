@@ -73,7 +73,9 @@ class ManyPerFile:
         listed = [self._listed(row, chunk, file) for row in rows]
         arrow = optional("pyarrow", "pyarrow")
         table = arrow.Table.from_pylist(listed, schema=None if self.listing is None else self.listing.schema)
-        self.listing = self.listing or _open(self.root / "meta/episodes/chunk-000/file-000.parquet", table.schema)
+        self.listing = self.listing or _open(
+            self.root / "meta/episodes/chunk-000/file-000.parquet", table.schema
+        )
         self.listing.write_table(table)
 
     def facts(self, episodes: int) -> dict[str, Any]:
@@ -144,7 +146,9 @@ LAYOUTS: dict[str, type[ManyPerFile] | type[OnePerFile]] = {"v3.0": ManyPerFile,
 def write_tasks(root: Path, tasks: list[str], version: str) -> None:
     """The texts of the tasks; since v3.0 as the index of a table of pandas, as LeRobot reads it."""
     if version != "v3.0":
-        lines = [json.dumps({"task_index": i, "task": task}, ensure_ascii=False) for i, task in enumerate(tasks)]
+        lines = [
+            json.dumps({"task_index": i, "task": task}, ensure_ascii=False) for i, task in enumerate(tasks)
+        ]
         (root / TASK_LINES).write_text("\n".join(lines) + "\n", encoding="utf-8")
         return
     arrow, parquet = optional("pyarrow", "pyarrow"), optional("pyarrow.parquet", "pyarrow")

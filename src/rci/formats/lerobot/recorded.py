@@ -59,7 +59,9 @@ def tables_of(info: Info) -> list[Path]:
     folder = place_of(info.root, TABLES)
     names = sorted(str(path.relative_to(info.root)) for path in folder.glob("*/*.parquet"))
     if not names:
-        raise RciError(f"there are no Parquet files in {folder}, which list the episodes of a LeRobot folder.")
+        raise RciError(
+            f"there are no Parquet files in {folder}, which list the episodes of a LeRobot folder."
+        )
     return [place_of(info.root, name) for name in names]
 
 
@@ -74,7 +76,10 @@ def _line_rows(info: Info) -> Iterator[tuple[str, dict[str, Any]]]:
 def _table_rows(info: Info, camera: str | None) -> Iterator[tuple[str, dict[str, Any]]]:
     needed = ["episode_index", "length", "data/chunk_index", "data/file_index"]
     if camera is not None:
-        needed += [f"videos/{camera}/{name}" for name in ("chunk_index", "file_index", "from_timestamp", "to_timestamp")]
+        needed += [
+            f"videos/{camera}/{name}"
+            for name in ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
+        ]
     for path in tables_of(info):
         columns = parquet_columns(path)
         for name in needed:
@@ -92,7 +97,11 @@ def _table_rows(info: Info, camera: str | None) -> Iterator[tuple[str, dict[str,
 
 def _checked(where: str, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """A row whose counts are counts."""
-    for name in ("episode_index", "length", *(name for name in row if name.endswith(("chunk_index", "file_index")))):
+    for name in (
+        "episode_index",
+        "length",
+        *(name for name in row if name.endswith(("chunk_index", "file_index"))),
+    ):
         value = row[name]
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < MOST_STEPS:
             raise RciError(f"{where}: {name} must be a whole number from 0 on, got {str(value)[:40]}.")
@@ -104,7 +113,9 @@ def _checked(where: str, row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def _recorded(info: Info, where: str, row: dict[str, Any]) -> Recorded:
     number = row["episode_index"]
     if info.by_file:
-        data = info.place(info.data_path, chunk_index=row["data/chunk_index"], file_index=row["data/file_index"])
+        data = info.place(
+            info.data_path, chunk_index=row["data/chunk_index"], file_index=row["data/file_index"]
+        )
     else:
         data = info.place(info.data_path, episode_chunk=number // info.chunks_size, episode_index=number)
     tasks = row.get("tasks")
@@ -127,7 +138,9 @@ def _clip(info: Info, where: str, row: dict[str, Any], camera: str) -> Clip:
     begin, end = (row[f"videos/{camera}/{name}_timestamp"] for name in ("from", "to"))
     for value in (begin, end):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-            raise RciError(f"{where}: the times of {camera!r} must be seconds from 0 on, got {str(value)[:40]}.")
+            raise RciError(
+                f"{where}: the times of {camera!r} must be seconds from 0 on, got {str(value)[:40]}."
+            )
     chunk, file = (row[f"videos/{camera}/{name}_index"] for name in ("chunk", "file"))
     path = info.place(info.video_path, chunk_index=chunk, file_index=file, video_key=camera)
     return Clip(path, float(begin), float(end))

@@ -50,12 +50,19 @@ def rewrite_folder(
     }
     with replacing(target) as temporary:
         temporary.mkdir()
-        _copy_others(source, temporary, {path.resolve() for path in [*data, *described, *(tables if info.by_file else ())]})
+        _copy_others(
+            source,
+            temporary,
+            {path.resolve() for path in [*data, *described, *(tables if info.by_file else ())]},
+        )
         for number, path in enumerate(data):
             place = _inside(path, source, temporary)
             _add_to_frames(path, place, recorded, rows_of, episodes, added)
             progress((number + 1) / len(data))
-        own = {number: {n: statistics(v, info.by_file) for n, v in columns.items()} for number, columns in parts.items()}
+        own = {
+            number: {n: statistics(v, info.by_file) for n, v in columns.items()}
+            for number, columns in parts.items()
+        }
         _add_to_statistics(info, temporary, tables, own, list(added))
         features = {name: entry for name, entry in info.table["features"].items() if name not in added}
         features |= {name: feature(name, values) for name, values in added.items()}
@@ -155,7 +162,11 @@ def _add_to_frames(
 def _counted(path: Path, batch: Any, name: str) -> Array:
     """A column of whole numbers."""
     column = batch.column(name) if name in batch.schema.names else None
-    if column is None or column.null_count or not optional("pyarrow", "pyarrow").types.is_integer(column.type):
+    if (
+        column is None
+        or column.null_count
+        or not optional("pyarrow", "pyarrow").types.is_integer(column.type)
+    ):
         raise RciError(f"{path} must have a column {name!r} of whole numbers, nothing missing.")
     values: Array = column.to_numpy(zero_copy_only=False).astype(np.int64)
     return values
@@ -168,9 +179,15 @@ def _same_actions(path: Path, batch: Any, action: Array) -> None:
         return
     column = batch.column(ACTION)
     flat = column.flatten() if hasattr(column, "flatten") and arrow.types.is_nested(column.type) else column
-    if isinstance(flat, arrow.Array) and len(flat) == action.size and flat.type == arrow.from_numpy_dtype(action.dtype):
+    if (
+        isinstance(flat, arrow.Array)
+        and len(flat) == action.size
+        and flat.type == arrow.from_numpy_dtype(action.dtype)
+    ):
         if not np.array_equal(flat.to_numpy(zero_copy_only=False), action.reshape(-1)):
-            raise RciError(f"{path} has other actions than these episodes; they were not read from this folder.")
+            raise RciError(
+                f"{path} has other actions than these episodes; they were not read from this folder."
+            )
 
 
 def _extended(arrow: Any, schema: Any, added: dict[str, Array]) -> Any:

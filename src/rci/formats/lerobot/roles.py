@@ -131,7 +131,9 @@ def _check(info: Info, roles: Roles, where: str) -> None:
     for role in SINGLE:
         name = getattr(roles, role)
         if name and info.features[name].shape != (1,):
-            raise RciError(f"{info.root}: {name!r} is to be the {role}: one number a frame, not {info.features[name].shape}.")
+            raise RciError(
+                f"{info.root}: {name!r} is to be the {role}: one number a frame, not {info.features[name].shape}."
+            )
 
 
 def _names(value: Any, key: str, where: str) -> Any:

@@ -45,9 +45,7 @@ def import_lerobot(
         return gather(source, progress)
 
 
-def read_lerobot(
-    folder: str | Path, mapping: LeRobotMapping = None, progress: Progress = silent
-) -> Episodes:
+def read_lerobot(folder: str | Path, mapping: LeRobotMapping = None, progress: Progress = silent) -> Episodes:
     """The episodes of a LeRobot folder; `import_lerobot` gives stops, takeovers and notes as well."""
     return import_lerobot(folder, mapping, progress).episodes
 
@@ -63,7 +61,9 @@ def lerobot_source(folder: str | Path, mapping: LeRobotMapping = None) -> Iterat
     files = [info.root / INFO, *tables_of(info), *dict.fromkeys(episode.data for episode in recorded)]
     for file in files:
         if not file.is_file():
-            raise RciError(f"there is no file {file}, of which {info.root / 'meta'} speaks; copy the whole folder.")
+            raise RciError(
+                f"there is no file {file}, of which {info.root / 'meta'} speaks; copy the whole folder."
+            )
     yield Source(
         str(info.root),
         pieces_of_rows(_rows(info, roles, recorded, notes, keys, state), notes, state),
@@ -110,7 +110,9 @@ def _rows(
     if roles.success:
         keys[SUCCESS] = _words(successes, len(recorded))
     if uneven:
-        notes.append(f"{uneven} frames are not 1/{info.fps:g} s after the one before; the rate is taken as said")
+        notes.append(
+            f"{uneven} frames are not 1/{info.fps:g} s after the one before; the rate is taken as said"
+        )
 
 
 def _words(successes: list[int], count: int) -> list[str]:
@@ -138,7 +140,9 @@ def _frames_of(
     columns = parquet_columns(path)
     for name in names:
         if name not in columns:
-            raise RciError(f"{path} has no column {name!r}, which {INFO} describes; it has: {', '.join(columns)}.")
+            raise RciError(
+                f"{path} has no column {name!r}, which {INFO} describes; it has: {', '.join(columns)}."
+            )
     rows, listed = parquet_rows(path), sum(episode.length for episode in episodes)
     if rows != listed:
         raise RciError(
@@ -161,7 +165,9 @@ def _checked(info: Info, roles: Roles, block: Block, frames: _Frames) -> tuple[R
     for name, wanted in zip(COUNTS, (numbers[frames.episode], frames.frame)):
         counted = _column(block, name, (1,))
         for i in np.flatnonzero(counted != wanted)[:1]:
-            raise RciError(f"{block.where(i, name)} must be {wanted[i]} by the list of episodes, got {counted[i]}.")
+            raise RciError(
+                f"{block.where(i, name)} must be {wanted[i]} by the list of episodes, got {counted[i]}."
+            )
     uneven = 0
     if CLOCK in block.columns:
         clock = _column(block, CLOCK, (1,)).astype(np.float64)

@@ -51,5 +51,7 @@ def joined(parts: Sequence[Statistics]) -> Statistics:
 def as_columns(by_feature: dict[str, Statistics]) -> dict[str, list[Any]]:
     """As `meta/episodes` has them since v3.0: stats/action/mean and so on."""
     return {
-        f"stats/{feature}/{name}": values for feature, own in by_feature.items() for name, values in own.items()
+        f"stats/{feature}/{name}": values
+        for feature, own in by_feature.items()
+        for name, values in own.items()
     }

@@ -48,10 +48,14 @@ def write_lerobot(
     with its videos and all that it has, in its own version. Without, a new one is made, of version v3.0 or v2.1; rate:
     frames per second, if the signals of the episodes do not know it; takeovers: a column `intervention`.
     """
+    if Path(folder).exists():
+        raise RciError(f"{folder} exists; a LeRobot folder is not overwritten, so choose another place.")
     added = added_columns(episodes, labels, costs, risk)
     if source is not None:
         if takeovers is not None or rate is not None:
-            raise RciError("a folder that is written again has takeovers and a rate of its own; leave them out.")
+            raise RciError(
+                "a folder that is written again has takeovers and a rate of its own; leave them out."
+            )
         return rewrite_folder(Path(folder), Path(source), episodes, added, progress)
     if version not in LAYOUTS:
         raise unknown_name("version of LeRobot", version, LAYOUTS)
@@ -80,7 +84,9 @@ class _Frames:
     @cached_property
     def tasks(self) -> list[str]:
         """The task of each episode."""
-        return list(self.episodes.keys.get(TASK, ())) or [self.episodes.task or "unknown"] * len(self.episodes)
+        return list(self.episodes.keys.get(TASK, ())) or [self.episodes.task or "unknown"] * len(
+            self.episodes
+        )
 
     @cached_property
     def task_index(self) -> dict[str, int]:
@@ -113,7 +119,9 @@ class _Frames:
         """What is said of episode i; `columns` begin with episode `first`."""
         begin, end = (int(n) for n in self.episodes.step_offset[i : i + 2])
         base = int(self.episodes.step_offset[first])
-        parts = {name: statistics(values[begin - base : end - base], quantiles) for name, values in columns.items()}
+        parts = {
+            name: statistics(values[begin - base : end - base], quantiles) for name, values in columns.items()
+        }
         seen = self.episodes.obs[end + i]
         last = seen.astype(np.int64) if seen.dtype == np.bool_ else seen
         return Row(i, self.tasks[i], begin, end, last.tolist(), parts)
@@ -135,7 +143,9 @@ class _Frames:
             "splits": {"train": f"0:{len(self.episodes)}"},
             "data_path": data_path,
             "video_path": None,
-            "features": {name: feature(name, values, named.get(name, ())) for name, values in columns.items()},
+            "features": {
+                name: feature(name, values, named.get(name, ())) for name, values in columns.items()
+            },
         }
 
 

@@ -1,6 +1,6 @@
 """Loads folders with the real `lerobot` package, in its own environment, and says what is in them; see docs/lerobot.md.
 
-    python load_folder.py FOLDER ...
+python load_folder.py FOLDER ...
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ for folder in sys.argv[1:]:
     if not dataset.meta.video_keys:
         assert dataset[0]["task"]
     added = [name for name in ("cost", "stopped", "risk") if name in frames]
-    print(f"lerobot {CODEBASE_VERSION}: {folder}: {dataset.num_episodes} episodes, {dataset.num_frames} frames")
+    print(
+        f"lerobot {CODEBASE_VERSION}: {folder}: {dataset.num_episodes} episodes, {dataset.num_frames} frames"
+    )
     for name in added:
         print(f"  {name}: sum {np.asarray(frames[name], np.float64).sum():.6f}")

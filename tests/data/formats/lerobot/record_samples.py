@@ -1,7 +1,8 @@
 """Records the folders beside this file with the real `lerobot` package; the recipe is in docs/lerobot.md.
 
 Run it in an environment of its own, once with lerobot 0.4.4 and once with 0.3.3: each writes the folder of its version.
-The picture of frame t of episode e is grey of brightness 20 + 60 e + 4 t, so a test sees which picture is shown.
+
+    python record_samples.py [FOLDER]
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from lerobot_frames import JOINTS, LENGTHS, TASKS, frames
 from lerobot.datasets.lerobot_dataset import CODEBASE_VERSION, LeRobotDataset
 
-LENGTHS, STOPS, TASKS = (7, 12, 9, 5), (-1, 9, -1, 2), ("lift the cup", "open the drawer")
-JOINTS = ["shoulder.pos", "elbow.pos", "gripper.pos"]
 FEATURES = {
     "observation.state": {"dtype": "float32", "shape": (3,), "names": JOINTS},
     "observation.force": {"dtype": "float32", "shape": (1,), "names": None},
@@ -30,29 +31,6 @@ FEATURES = {
     "success": {"dtype": "bool", "shape": (1,), "names": None},
     "stopped": {"dtype": "bool", "shape": (1,), "names": None},
 }
-
-
-def frames(episode: int) -> list[dict[str, object]]:
-    """What was recorded in an episode."""
-    rng = np.random.default_rng(episode)
-    length, stop = LENGTHS[episode], STOPS[episode]
-    found: list[dict[str, object]] = []
-    for t in range(length):
-        last = t == length - 1
-        found.append(
-            {
-                "observation.state": rng.normal(size=3).astype(np.float32),
-                "observation.force": rng.random(1).astype(np.float32),
-                "observation.images.front": np.full((48, 64, 3), 20 + 60 * episode + 4 * t, np.uint8),
-                "action": rng.normal(size=3).astype(np.float32),
-                "next.reward": np.array([rng.random()], np.float32),
-                "next.done": np.array([last and stop < 0]),
-                "intervention": np.array([episode == 2 and 3 <= t < 6]),
-                "success": np.array([last and episode == 0]),
-                "stopped": np.array([0 <= stop <= t]),
-            }
-        )
-    return found
 
 
 def record(folder: Path) -> None:
