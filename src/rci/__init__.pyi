@@ -80,6 +80,8 @@ from rci.formats import (
 )
 from rci.formats import (
     import_lerobot as import_lerobot,
+)
+from rci.formats import (
     import_logs as import_logs,
 )
 from rci.formats import (
@@ -96,6 +98,8 @@ from rci.formats import (
 )
 from rci.formats import (
     read_lerobot as read_lerobot,
+)
+from rci.formats import (
     read_logs as read_logs,
 )
 from rci.formats import (
@@ -109,6 +113,8 @@ from rci.formats import (
 )
 from rci.formats import (
     write_lerobot as write_lerobot,
+)
+from rci.formats import (
     write_minari as write_minari,
 )
 from rci.formats import (

@@ -141,7 +141,7 @@ def _pictures(request: Request, episodes: Episodes, say: Callable[[str], None]) 
     short = [i for i, count in enumerate(counts) if count is not None and count < episodes.lengths[i]]
     if short:
         say(
-            f"The camera is shorter than its signals in {len(short)} of {len(episodes)} episodes, which cannot be shown: "
+            f"The camera is shorter than its signals in {len(short)} of {len(episodes)} episodes, not shown: "
             f"episode {short[0]} has {counts[short[0]]} pictures for {episodes.lengths[short[0]]} steps."
         )
     clips = [Clip(clip.path, camera.rate, clip.begin, count) for clip, count in zip(camera.clips, counts)]

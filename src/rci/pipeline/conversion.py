@@ -109,6 +109,9 @@ class LeRobotWish:
         return given
 
 
+AS_IT_IS = LeRobotWish()
+
+
 def export_data(
     episodes: Path,
     labels: Path | None,
@@ -116,11 +119,16 @@ def export_data(
     out: str,
     data_format: str | None,
     overwrite: bool,
-    wish: LeRobotWish = LeRobotWish(),
+    wish: LeRobotWish = AS_IT_IS,
 ) -> Told:
     """Write episodes with their labels and costs for other programs."""
     guessed = "minari" if "/" in out and not Path(out).suffix else ""
     kind = data_format or (LEROBOT if wish.source else ENDINGS.get(Path(out).suffix, guessed))
+    if (labels is None or costs is None) and not kind.startswith(LEROBOT):
+        raise RciError(
+            "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy with "
+            "--onnx."
+        )
     if not kind:
         raise RciError(
             f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
@@ -130,16 +138,12 @@ def export_data(
         raise unknown_name("format", kind, WRITERS)
     if overwrite and kind == "minari":
         raise RciError("a Minari dataset is not overwritten; choose another id.")
-    if (labels is None or costs is None) and not kind.startswith(LEROBOT):
-        raise RciError(
-            "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy with "
-            "--onnx."
-        )
     if overwrite and kind.startswith(LEROBOT):
         raise RciError("a LeRobot folder is not overwritten; choose another place.")
-    kinds = {"episodes": episodes, "labels": labels, "costs": costs}
-    parts = [None if path is None else read(path, name) for name, path in kinds.items()]
-    options = {**({"overwrite": True} if overwrite else {}), **wish.options(kind, parts[0])}
+    recorded: Episodes = read(episodes, "episodes")
+    kinds = {"labels": labels, "costs": costs}
+    parts = [recorded, *(None if path is None else read(path, name) for name, path in kinds.items())]
+    options = {**({"overwrite": True} if overwrite else {}), **wish.options(kind, recorded)}
     place = WRITERS[kind](out, *parts, **options)
     return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
 

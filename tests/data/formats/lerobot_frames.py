@@ -1,4 +1,4 @@
-"""What the folders of LeRobot beside this file hold: four episodes of a robot arm, made up anew wherever they are needed.
+"""What the folders of LeRobot beside this file hold: four episodes of a robot arm, made up anew where needed.
 
 The picture of frame t of episode e is grey of brightness 20 + 60 e + 4 t, so a test sees which picture is shown.
 """

@@ -1,4 +1,4 @@
-"""LeRobot folders that RCI writes. That the real package loads them is checked by hand: the recipe is in docs/lerobot.md."""
+"""LeRobot folders that RCI writes. How the real package loads them is in docs/lerobot.md."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_statistics_by_hand():
 
 def test_what_cannot_be_written(tmp_path):
     episodes = made()
-    labels, costs = judged(episodes, [1, -1, 4, -1])
+    _, costs = judged(episodes, [1, -1, 4, -1])
     with pytest.raises(RciError, match="step costs are written with the labels"):
         rci.write_lerobot(tmp_path / "a", episodes, None, costs)
     with pytest.raises(RciError, match="risk must be one finite number for each of 11 steps"):

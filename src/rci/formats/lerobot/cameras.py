@@ -54,8 +54,8 @@ def _numbers(info: Info, recorded: list[Recorded], episodes: Episodes) -> Sequen
         return episodes.keys[EPISODE]
     if len(recorded) != len(episodes):
         raise RciError(
-            f"{info.root} has {len(recorded)} episodes, but these are {len(episodes)}, and they do not know their numbers "
-            "there; import that folder again: rci import."
+            f"{info.root} has {len(recorded)} episodes, but these are {len(episodes)}, without "
+            "their numbers there; import that folder again: rci import."
         )
     return [str(episode.number) for episode in recorded]
 
@@ -66,7 +66,7 @@ def _clip(info: Info, places: dict[str, tuple[Recorded, Clip]], key: str, steps:
     episode, clip = places[key]
     if episode.length != steps:
         raise RciError(
-            f"{info.root}: episode {key} has {episode.length} frames there, but {steps} steps here; these episodes were "
-            "not read from there."
+            f"{info.root}: episode {key} has {episode.length} frames there, but {steps} steps here; they were not "
+            "read from there."
         )
     return clip

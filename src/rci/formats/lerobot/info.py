@@ -188,19 +188,21 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
     if names and len(names) != size:
         raise RciError(f"{where} has {len(names)} names for {size} numbers; info.json contradicts itself.")
     units = entry.get("units")
-    given = isinstance(units, list) and len(units) == size and all(isinstance(unit, str) for unit in units)
-    return feature._replace(names=names, units=tuple(units) if given else ())
+    if not isinstance(units, list) or not all(isinstance(unit, str) for unit in units) or len(units) != size:
+        units = []
+    return feature._replace(names=names, units=tuple(units))
 
 
-def _names(names: Any) -> tuple[str, ...]:
+def _names(given: Any) -> tuple[str, ...]:
     """Names as a list, or as a dict of lists: {"motors": [...]}; what is neither names nothing."""
-    if isinstance(names, dict):
-        inner = list(names.values())
+    names: list[Any] = given if isinstance(given, list) else []
+    if isinstance(given, dict):
+        inner = list(given.values())
         if all(isinstance(value, list) for value in inner):
             names = [name for value in inner for name in value]
         else:
-            names = list(names)  # {"x": 0, "y": 1}
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            names = list(given)  # {"x": 0, "y": 1}
+    if not all(isinstance(name, str) and name for name in names):
         return ()
     return tuple(names)
 

@@ -40,7 +40,8 @@ def read_recorded(info: Info, camera: str | None = None) -> tuple[list[Recorded]
     """The episodes in order of their numbers, and where a camera has them."""
     rows = list(_table_rows(info, camera) if info.by_file else _line_rows(info))
     rows.sort(key=lambda row: row[1]["episode_index"])
-    found, clips = [], []
+    found: list[Recorded] = []
+    clips = []
     for where, row in rows:
         if found and found[-1].number == row["episode_index"]:
             raise RciError(f"{where}: episode {row['episode_index']} is listed twice.")
@@ -69,7 +70,7 @@ def _line_rows(info: Info) -> Iterator[tuple[str, dict[str, Any]]]:
     (path,) = tables_of(info)
     for block in json_blocks(path, ["episode_index", "length", "tasks", LAST]):
         for i, line in enumerate(block.lines):
-            row = {name: column[i] for name, column in block.columns.items()}  # type: ignore[index]
+            row = {name: column[i] for name, column in block.columns.items()}
             yield _checked(f"{path}, line {line}", row)
 
 

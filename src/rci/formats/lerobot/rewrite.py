@@ -179,15 +179,11 @@ def _same_actions(path: Path, batch: Any, action: Array) -> None:
         return
     column = batch.column(ACTION)
     flat = column.flatten() if hasattr(column, "flatten") and arrow.types.is_nested(column.type) else column
-    if (
-        isinstance(flat, arrow.Array)
-        and len(flat) == action.size
-        and flat.type == arrow.from_numpy_dtype(action.dtype)
-    ):
-        if not np.array_equal(flat.to_numpy(zero_copy_only=False), action.reshape(-1)):
-            raise RciError(
-                f"{path} has other actions than these episodes; they were not read from this folder."
-            )
+    alike = isinstance(flat, arrow.Array) and len(flat) == action.size
+    if not alike or flat.type != arrow.from_numpy_dtype(action.dtype):
+        return  # the actions of these episodes are other features
+    if not np.array_equal(flat.to_numpy(zero_copy_only=False), action.reshape(-1)):
+        raise RciError(f"{path} has other actions than these episodes; they were not read from this folder.")
 
 
 def _extended(arrow: Any, schema: Any, added: dict[str, Array]) -> Any:

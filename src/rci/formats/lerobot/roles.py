@@ -125,7 +125,7 @@ def _check(info: Info, roles: Roles, where: str) -> None:
         feature = info.features[name]
         if not feature.numeric or feature.shape[0] < 1:
             raise RciError(
-                f"{info.root}: the feature {name!r} is {feature.dtype} of shape {list(feature.shape)}; what is read must "
+                f"{info.root}: the feature {name!r} is {feature.dtype} of shape {list(feature.shape)}; it must "
                 "be a number or a row of numbers."
             )
     for role in SINGLE:

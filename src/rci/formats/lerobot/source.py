@@ -146,8 +146,8 @@ def _frames_of(
     rows, listed = parquet_rows(path), sum(episode.length for episode in episodes)
     if rows != listed:
         raise RciError(
-            f"{path} has {rows} frames, but the episodes {episodes[0].number} to {episodes[-1].number} that are said to be "
-            f"in it have {listed}."
+            f"{path} has {rows} frames, but the episodes {episodes[0].number} to {episodes[-1].number}, which are "
+            f"listed as in it, have {listed}."
         )
     ends = np.cumsum([episode.length for episode in episodes], dtype=np.int64)
     read = row
@@ -174,7 +174,7 @@ def _checked(info: Info, roles: Roles, block: Block, frames: _Frames) -> tuple[R
         gap, follows = np.diff(clock) * info.fps, ~frames.last[:-1]
         for i in np.flatnonzero(follows & (gap <= 0))[:1]:
             raise RciError(
-                f"{block.where(i + 1, CLOCK)}: the clock goes from {clock[i]:g} s to {clock[i + 1]:g} s within an episode; "
+                f"{block.where(i + 1, CLOCK)}: the clock goes from {clock[i]:g} s to {clock[i + 1]:g} s in an episode; "
                 "it must go forward."
             )
         uneven = int((follows & (np.abs(gap - 1) > JITTER)).sum())
@@ -235,8 +235,8 @@ def _column(block: Block, name: str, shape: tuple[int, ...]) -> Array:
         raise RciError(f"{block.where(i, name)} is missing or not a number.")
     if values.shape[1:] not in (shape, () if shape == (1,) else shape):
         raise RciError(
-            f"{place(block.path, block.lines[0])}, column {name!r}: a frame has the shape {list(values.shape[1:]) or [1]}, "
-            f"but {INFO} says {list(shape)}."
+            f"{place(block.path, block.lines[0])}, column {name!r}: a frame has the shape "
+            f"{list(values.shape[1:]) or [1]}, but {INFO} says {list(shape)}."
         )
     if values.dtype.kind == "f" and not np.isfinite(values.sum(dtype=np.float64)):
         for i in np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))[:1]:

@@ -30,7 +30,7 @@ class Clip(NamedTuple):
     path: Path
     rate: float  # pictures per second
     begin: float = 0.0  # s
-    count: int | None = None  # of its pictures, where that is known: what follows is of another episode
+    most: int | None = None  # pictures of it, where that is known: what follows is of another episode
 
 
 def import_av() -> Any:
@@ -46,7 +46,8 @@ def import_av() -> Any:
 
 def decode_video(path: Path, suffix: str, most: int) -> list[bytes]:
     """The pictures of a video in the order of showing, as JPEG; no more than `most` + 1, which is too many already."""
-    av, pictures = import_av(), []
+    av = import_av()
+    pictures: list[bytes] = []
     with _decoding(path, suffix, pictures) as (container, stream):
         for frame in container.decode(stream):
             pictures.append(_picture(av, path, frame, pictures))
@@ -57,8 +58,9 @@ def decode_video(path: Path, suffix: str, most: int) -> list[bytes]:
 
 def decode_clip(clip: Clip, place: Path, most: int) -> list[bytes]:
     """The first `most` pictures of a clip as JPEG; fewer where it is shorter. Its file is at `place`."""
-    av, pictures = import_av(), []
-    most = most if clip.count is None else min(most, clip.count)
+    av = import_av()
+    pictures: list[bytes] = []
+    most = most if clip.most is None else min(most, clip.most)
     with _decoding(place, clip.path.suffix, pictures) as (container, stream):
         first = clip.begin + float((stream.start_time or 0) * stream.time_base)
         if clip.begin > 0:
@@ -69,8 +71,8 @@ def decode_clip(clip: Clip, place: Path, most: int) -> list[bytes]:
                 break
             if index >= 0 and index != len(pictures):
                 raise RciError(
-                    f"{clip.path} has no picture at {clip.begin + len(pictures) / clip.rate:.3f} s, or two: its clock is "
-                    f"not that of {clip.rate:g} pictures per second."
+                    f"{clip.path} has no picture at {clip.begin + len(pictures) / clip.rate:.3f} s, or two: its clock "
+                    f"is not that of {clip.rate:g} pictures per second."
                 )
             if index >= 0:
                 pictures.append(_picture(av, clip.path, frame, pictures))

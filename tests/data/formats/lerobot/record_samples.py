@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from lerobot_frames import JOINTS, LENGTHS, TASKS, frames
 from lerobot.datasets.lerobot_dataset import CODEBASE_VERSION, LeRobotDataset
+from lerobot_frames import JOINTS, LENGTHS, TASKS, frames
 
 FEATURES = {
     "observation.state": {"dtype": "float32", "shape": (3,), "names": JOINTS},
