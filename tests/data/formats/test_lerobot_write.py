@@ -96,6 +96,9 @@ def test_many_files(tmp_path, monkeypatch):
     names = sorted(str(path.relative_to(folder)) for path in folder.glob("data/*/*"))
     assert names == [f"data/chunk-00{c}/file-00{f}.parquet" for c, f in [(0, 0), (0, 1), (1, 0)]]
     assert equal(rci.read_lerobot(folder), episodes)
+    older = rci.write_lerobot(tmp_path / "b", episodes, version="v2.1")
+    assert (older / "data/chunk-001/episode_000003.parquet").is_file()
+    assert equal(rci.read_lerobot(older), episodes)
     listed = pq.read_table(folder / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
     assert [row["dataset_from_index"] for row in listed] == [0, 3, 4, 9]
 

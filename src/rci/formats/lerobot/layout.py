@@ -80,7 +80,7 @@ class ManyPerFile:
 
     def facts(self, episodes: int) -> dict[str, Any]:
         """What `meta/info.json` says of the files."""
-        return {"data_files_size_in_mb": FILE_MB, "video_files_size_in_mb": VIDEO_MB}
+        return {"chunks_size": CHUNK, "data_files_size_in_mb": FILE_MB, "video_files_size_in_mb": VIDEO_MB}
 
     def _listed(self, row: Row, chunk: int, file: int) -> dict[str, Any]:
         return {
@@ -130,7 +130,7 @@ class OnePerFile:
 
     def facts(self, episodes: int) -> dict[str, Any]:
         """What `meta/info.json` says of the files."""
-        return {"total_videos": 0, "total_chunks": -(-episodes // CHUNK)}
+        return {"chunks_size": CHUNK, "total_videos": 0, "total_chunks": -(-episodes // CHUNK)}
 
     def __enter__(self) -> OnePerFile:
         return self

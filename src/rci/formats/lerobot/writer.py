@@ -22,7 +22,7 @@ from rci.data.takeovers import Takeovers
 from rci.formats.importing.imported import Progress, silent
 from rci.formats.lerobot.columns import added_columns, feature
 from rci.formats.lerobot.info import INFO
-from rci.formats.lerobot.layout import CHUNK, LAYOUTS, STATISTICS, Row, write_json, write_tasks
+from rci.formats.lerobot.layout import LAYOUTS, STATISTICS, Row, write_json, write_tasks
 from rci.formats.lerobot.rewrite import rewrite_folder
 from rci.formats.lerobot.source import TASK
 from rci.formats.lerobot.statistics import Statistics, joined, statistics
@@ -138,7 +138,6 @@ class _Frames:
             "total_frames": len(self.episodes.reward),
             "total_tasks": len(self.task_index),
             **files,
-            "chunks_size": CHUNK,
             "fps": int(self.fps) if float(self.fps).is_integer() else self.fps,
             "splits": {"train": f"0:{len(self.episodes)}"},
             "data_path": data_path,
