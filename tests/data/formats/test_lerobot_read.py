@@ -274,8 +274,14 @@ def test_a_clock_with_gaps_is_noted(sample):
 
 
 def test_a_column_that_is_missing(sample):
-    change_table(data_file(sample), lambda table: table.drop_columns("action"))
-    with pytest.raises(RciError, match="has no column 'action', which meta/info.json describes"):
+    renamed = {"action": "ac\ntion"}
+    change_table(data_file(sample), lambda t: t.rename_columns([renamed.get(n, n) for n in t.column_names]))
+    with pytest.raises(
+        RciError, match=r"has no column 'action', which meta/info.json describes; .*'ac\\ntion'"
+    ):
+        rci.read_lerobot(sample)
+    change_info(sample, features={"ac\ntion": {}})
+    with pytest.raises(RciError, match="has a name that cannot be printed"):
         rci.read_lerobot(sample)
 
 

@@ -153,7 +153,7 @@ def filled(template: str, values: Mapping[str, int | str], where: str) -> str:
 def place_of(root: Path, name: str) -> Path:
     """The path of a file by its name inside of the folder; whatever leads out of it is refused."""
     pure = PurePosixPath(name)
-    if pure.is_absolute() or ".." in pure.parts or "\0" in name or "\\" in name:
+    if pure.is_absolute() or ".." in pure.parts or not name.isprintable() or "\\" in name:
         raise RciError(
             f"{root}: the file {name[:200]!r} would be outside of the folder; names must stay inside."
         )
@@ -171,6 +171,8 @@ def place_of(root: Path, name: str) -> Path:
 
 def _feature(path: Path, name: str, entry: Any) -> Feature:
     where = f"{path}: the feature {name[:80]!r}"
+    if not name.isprintable():
+        raise RciError(f"{where} has a name that cannot be printed; the file is damaged.")
     if not isinstance(entry, dict) or not isinstance(entry.get("dtype"), str):
         raise RciError(f"{where} must have a dtype, a shape and names, got {str(entry)[:80]}.")
     shape = entry.get("shape")

@@ -141,7 +141,7 @@ def _frames_of(
     for name in names:
         if name not in columns:
             raise RciError(
-                f"{path} has no column {name!r}, which {INFO} describes; it has: {', '.join(columns)}."
+                f"{path} has no column {name!r}, which {INFO} describes; it has: {', '.join(map(repr, columns))}."
             )
     rows, listed = parquet_rows(path), sum(episode.length for episode in episodes)
     if rows != listed:
