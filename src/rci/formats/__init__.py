@@ -26,6 +26,7 @@ from rci.formats.sources.omnisafe import import_omnisafe, omnisafe_source, read_
 from rci.formats.tables.readers import BLOCKS, has_tables
 from rci.formats.writers.minari import write_minari
 from rci.formats.writers.parquet import write_parquet
+from rci.formats.writers.step_costs import write_costs
 
 __all__ = [
     "SOURCES",
@@ -47,6 +48,7 @@ __all__ = [
     "read_logs",
     "read_minari",
     "read_omnisafe",
+    "write_costs",
     "write_dsrl",
     "write_lerobot",
     "write_minari",
@@ -62,6 +64,7 @@ SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
     "omnisafe": omnisafe_source,
 }
 WRITERS: dict[str, Callable[..., Path]] = {
+    "costs": write_costs,
     "dsrl": write_dsrl,
     "lerobot": write_lerobot,
     "lerobot-v2.1": partial(write_lerobot, version="v2.1"),

@@ -13,16 +13,18 @@ import numpy as np
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
+from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 from rci.data.types import Episodes, Takeovers
 from rci.deploy.monitor import load_monitor
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
+from rci.pipeline.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
 MAPPED = ("logs", LEROBOT)
-ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
+ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
 def import_to(
@@ -34,7 +36,7 @@ def import_to(
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
 ) -> Told:
-    """Write a dataset of others as episodes, and as labels where it knows of stops.
+    """Write a dataset of others as episodes, and as labels where it knows of stops. It may be at an address.
 
     If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
     """
@@ -42,6 +44,24 @@ def import_to(
         raise unknown_name("format", data_format, SOURCES)
     if cost_above is not None and not math.isfinite(cost_above):
         raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
+    if is_address(source):
+        for taken, name in (("episodes", out.name), ("labels", f"{out.name}-labels")):
+            check_place(out.with_name(name), taken)
+        with fetched(source, out, lambda share: progress(share / 2)) as place:
+            second = (data_format, mapping, cost_above, lambda share: progress((1 + share) / 2), continuing)
+            return _import_file(str(place), out, *second)
+    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing)
+
+
+def _import_file(
+    source: str,
+    out: Path,
+    data_format: str | None,
+    mapping: Path | None,
+    cost_above: float | None,
+    progress: Callable[[float], None],
+    continuing: Callable[[int], None],
+) -> Told:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
         raise RciError(
@@ -131,7 +151,7 @@ def export_data(
         )
     if not kind:
         raise RciError(
-            f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
+            f"the format of {out} is not known by its name: end it with .hdf5, .parquet or .csv, or give --format "
             f"{' or '.join(sorted(WRITERS))}."
         )
     if kind not in WRITERS:
@@ -160,14 +180,20 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
     return {"format": "onnx", "out": str(place)}, f"written as ONNX: {place}"
 
 
-def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
+def write_monitor(
+    costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float, overwrite: bool = False
+) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
+    from rci.pipeline.replacing import refuse_other_settings
     from rci.reporting.figures.lines import detection_picture
     from rci.tasks import TASKS
 
     check_place(out, "monitor")
+    settings = {"false_alarms": false_alarms}
+    if not overwrite:
+        refuse_other_settings(out, settings, 0)
     folder = out.with_name(f"{out.name}-detection")
     if folder.exists() and not folder.is_dir():
         raise RciError(
@@ -182,13 +208,14 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     # Levels are chosen on one half of the safe episodes; the rest is watched.
     rates = [rate for rate in RATES if rate * (safe // 2 + 1) >= 1]
     rows = judge_monitor(*parts, rates=rates) if rates and stopped else []
-    settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))
+    watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
+    named = "\n".join([str(saved), *watched, str(out)])
     if not rows:
         told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{saved}\n{out}\nhow early it is cannot be estimated from {unknown}"
+        return told, f"{named}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
@@ -196,4 +223,4 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     for name, content in picture.files().items():
         write_file(folder / name, content)
     told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
-    return told, f"{saved}\n{out}\nhow early it is: {folder}"
+    return told, f"{named}\nhow early it is: {folder}"

@@ -18,7 +18,8 @@ import numpy as np
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
+from rci.formats.importing.identity import key_lines
+from rci.formats.importing.imported import Imported, Piece, Progress, Source, gather, silent
 from rci.formats.lerobot.info import INFO, Info, read_info
 from rci.formats.lerobot.recorded import LAST, Recorded, read_recorded, tables_of
 from rci.formats.lerobot.roles import Roles, roles_of, signals_of
@@ -57,7 +58,6 @@ def lerobot_source(folder: str | Path, mapping: LeRobotMapping = None) -> Iterat
     roles, notes = roles_of(info, mapping)
     recorded, _ = read_recorded(info)
     state: dict[str, Any] = {}
-    keys: dict[str, list[str]] = {}
     files = [info.root / INFO, *tables_of(info), *dict.fromkeys(episode.data for episode in recorded)]
     for file in files:
         if not file.is_file():
@@ -66,15 +66,33 @@ def lerobot_source(folder: str | Path, mapping: LeRobotMapping = None) -> Iterat
             )
     yield Source(
         str(info.root),
-        pieces_of_rows(_rows(info, roles, recorded, notes, keys, state), notes, state),
+        _pieces(info, roles, recorded, notes, state),
         sum(episode.length for episode in recorded),
         notes,
         signals=signals_of(info, roles),
-        keys=keys,
+        keys=key_names(roles, recorded),
         files=tuple(files),
         settings=repr(roles),
         state=state,
     )
+
+
+def _pieces(
+    info: Info, roles: Roles, recorded: list[Recorded], notes: list[str], state: dict[str, Any]
+) -> Iterator[Piece]:
+    """Pieces with the keys of their episodes; whether one was a success is known at its end."""
+    names = key_names(roles, recorded)
+    for piece in pieces_of_rows(_rows(info, roles, recorded, notes, state), notes, state):
+        first, successes = state["ended"] - len(piece.lengths), set(state["successes"])
+        known = [
+            {
+                EPISODE: str(episode.number),
+                TASK: "; ".join(episode.tasks),
+                SUCCESS: "true" if first + i in successes else "false",
+            }
+            for i, episode in enumerate(recorded[first : state["ended"]])
+        ]
+        yield piece._replace(keys=key_lines([[one[name] for name in names] for one in known]))
 
 
 def _rows(
@@ -82,7 +100,6 @@ def _rows(
     roles: Roles,
     recorded: list[Recorded],
     notes: list[str],
-    keys: dict[str, list[str]],
     state: dict[str, Any],
 ) -> Iterator[Rows]:
     """Frames of all files in the order of their episodes."""
@@ -104,21 +121,16 @@ def _rows(
                 yield rows
             row = 0
         first += len(episodes)
-    keys[EPISODE] = [str(episode.number) for episode in recorded]
-    if any(episode.tasks for episode in recorded):
-        keys[TASK] = ["; ".join(episode.tasks) for episode in recorded]
-    if roles.success:
-        keys[SUCCESS] = _words(successes, len(recorded))
     if uneven:
         notes.append(
             f"{uneven} frames are not 1/{info.fps:g} s after the one before; the rate is taken as said"
         )
 
 
-def _words(successes: list[int], count: int) -> list[str]:
-    flag = np.zeros(count, bool)
-    flag[successes] = True
-    return ["true" if success else "false" for success in flag]
+def key_names(roles: Roles, recorded: list[Recorded]) -> tuple[str, ...]:
+    """What is known of every episode."""
+    tasks = (TASK,) if any(episode.tasks for episode in recorded) else ()
+    return (EPISODE, *tasks, *((SUCCESS,) if roles.success else ()))
 
 
 class _Frames:
