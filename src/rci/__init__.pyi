@@ -80,6 +80,9 @@ from rci.formats import (
     import_dsrl as import_dsrl,
 )
 from rci.formats import (
+    import_lerobot as import_lerobot,
+)
+from rci.formats import (
     import_logs as import_logs,
 )
 from rci.formats import (
@@ -95,6 +98,9 @@ from rci.formats import (
     read_dsrl as read_dsrl,
 )
 from rci.formats import (
+    read_lerobot as read_lerobot,
+)
+from rci.formats import (
     read_logs as read_logs,
 )
 from rci.formats import (
@@ -108,6 +114,9 @@ from rci.formats import (
 )
 from rci.formats import (
     write_dsrl as write_dsrl,
+)
+from rci.formats import (
+    write_lerobot as write_lerobot,
 )
 from rci.formats import (
     write_minari as write_minari,

@@ -11,6 +11,8 @@ from rci.data.errors import RciError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 
+KINDS = ("hdf5", "parquet", "csv", "lerobot-v3.0", "lerobot-v2.1")
+
 
 @pytest.fixture
 def short(monkeypatch, tmp_path):
@@ -22,9 +24,9 @@ def short(monkeypatch, tmp_path):
 
 def test_every_kind_of_file_is_imported_with_a_limited_heap(short):
     rows = list(bench_import.bench_import(0.005))
-    assert [row["name"] for row in rows] == ["import: hdf5", "import: parquet", "import: csv"]
+    assert [row["name"] for row in rows] == [f"import: {kind}" for kind in KINDS]
     assert len(rows) == bench_import.ROWS
-    for row, size in zip(rows, (0.005, 0.0005, 0.0005)):
+    for row, size in zip(rows, (0.005, *[0.0005] * 4)):
         told = row["config"]
         assert told["gigabytes"] == pytest.approx(size, rel=0.2)
         assert told["steps"] % 20 == 0

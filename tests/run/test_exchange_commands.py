@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +47,46 @@ def test_what_goes_out_comes_back(stages, tmp_path, name, point_labels):
     labels.check_parent(episodes)
     np.testing.assert_array_equal(labels.stop_index, point_labels.stop_index)
     np.testing.assert_array_equal(episodes.lengths, point_labels.kept_lengths)
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_a_lerobot_folder_there_and_back(stages, tmp_path, version, point_episodes, point_labels):
+    parts = [stages / part for part in ("episodes", "labels", "costs")]
+    kind = "lerobot" if version == "v3.0" else "lerobot-v2.1"
+    new, back, again = tmp_path / "new", tmp_path / "back", tmp_path / "again"
+    unknown = run("export", *parts, "--format", kind, "--out", new)
+    assert isinstance(unknown.exception, RciError)
+    assert "needs the frames per second" in str(unknown.exception)
+    done = run("export", *parts, "--format", kind, "--rate", 10, "--monitor", parts[2], "--out", new)
+    assert done.exit_code == 0, done.output
+    assert run("import", new, "--out", back).exit_code == 0
+    episodes, labels = rci.load(back), rci.load(tmp_path / "back-labels")
+    for name in set(episodes.stored) - {"source"}:
+        np.testing.assert_array_equal(getattr(episodes, name), getattr(point_episodes, name))
+    assert labels.stop_index.tolist() == point_labels.stop_index.tolist()
+    assert episodes.signals.rate == 10
+    done = run(
+        "export", back, tmp_path / "back-labels", "--source", new, "--monitor", parts[2], "--out", again
+    )
+    assert done.exit_code == 0, done.output
+    assert json.loads((again / "meta/info.json").read_text())["features"].keys() >= {
+        "cost",
+        "stopped",
+        "risk",
+    }
+    assert rci.read_lerobot(again).hash == episodes.hash
+
+
+def test_takeovers_of_a_lerobot_folder(tmp_path):
+    sample = Path(__file__).parents[1] / "data" / "formats" / "lerobot" / "v3.0"
+    (tmp_path / "columns.toml").write_text('obs = "observation.force"\n')
+    done = run("import", sample, "--mapping", tmp_path / "columns.toml", "--out", tmp_path / "e", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert (told["format"], told["stopped"], told["takeovers"]) == ("lerobot", 2, 1)
+    assert told["out"] == [str(tmp_path / name) for name in ("e", "e-labels", "e-takeovers")]
+    rci.load(tmp_path / "e-takeovers").check_parent(rci.load(tmp_path / "e"))
+    assert rci.load(tmp_path / "e").obs.shape == (37, 1)
 
 
 def test_minari_by_id(stages, tmp_path, monkeypatch):

@@ -21,14 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from rci.benchmarks.simulators import Row
+from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.importing.imported import optional
+from rci.formats.lerobot.writer import write_lerobot
 
 WIDTH, ACTIONS, LENGTH = 72, 2, 1000  # observations as of a car with lidar, and a thousand steps per episode
 AT_A_TIME = 20  # episodes that are made up at a time
 LIMIT_MB = 512  # heap of the import
-ROWS = 3
+ROWS = 5
 LIMITED = """
 import json, resource, sys
 limit, *words = sys.argv[1:]
@@ -44,13 +46,15 @@ finally:
 
 
 def bench_import(gigabytes: float = 10.0, limit_mb: int = LIMIT_MB) -> Iterator[Row]:
-    """Rows of `rci bench import`: HDF5 of so many gigabytes, Parquet and CSV of a tenth."""
+    """Rows of `rci bench import`: HDF5 of so many gigabytes, Parquet, CSV and LeRobot folders of a tenth."""
     if sys.platform != "linux":
         raise RciError("memory is limited and measured as Linux does it; run this benchmark there.")
     makers: dict[str, tuple[Callable[[Path, int], None], float]] = {
         "dsrl.hdf5": (_write_hdf5, gigabytes),
         "logs.parquet": (_write_parquet, gigabytes / 10),
         "logs.csv": (_write_csv, gigabytes / 10),
+        "lerobot-v3.0": (_write_lerobot, gigabytes / 10),
+        "lerobot-v2.1": (_write_lerobot, gigabytes / 10),
     }
     for name, (write, size) in makers.items():
         with tempfile.TemporaryDirectory(prefix="rci-bench-") as folder:
@@ -59,9 +63,10 @@ def bench_import(gigabytes: float = 10.0, limit_mb: int = LIMIT_MB) -> Iterator[
                 raise RciError(
                     f"{place} needs {1.8 * size:.1f} GB of free space; set TMPDIR to another place."
                 )
-            episodes = max(1, round(size * 1e9 / _bytes_per_step(write, place) / LENGTH))
+            episodes = max(1, round(size * 1e9 / _bytes_per_step(write, place, name) / LENGTH))
             write(place / name, episodes)
-            _drop_from_cache(place / name)
+            for file in _files(place / name):
+                _drop_from_cache(file)
             yield _measure(place / name, place / "out", limit_mb)
 
 
@@ -77,9 +82,9 @@ def _measure(path: Path, out: Path, limit_mb: int) -> Row:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise RciError(f"the import of {path.name} failed with a heap of {limit_mb} MB; it said: {said}")
     told, _, peak = done.stdout.rpartition("VmHWM")
-    size = path.stat().st_size
+    size = _size(path)
     return {
-        "name": f"import: {path.suffix[1:]}",
+        "name": f"import: {path.name if path.is_dir() else path.suffix[1:]}",
         "config": {
             "gigabytes": size / 1e9,
             "steps": json.loads(told)["steps"],
@@ -99,12 +104,21 @@ def _cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _bytes_per_step(write: Callable[[Path, int], None], place: Path) -> float:
+def _files(path: Path) -> list[Path]:
+    """The file, or all of a folder."""
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in _files(path))
+
+
+def _bytes_per_step(write: Callable[[Path, int], None], place: Path, name: str) -> float:
     """How large a step is in a file: some written for a try."""
-    trial = place / "trial"
+    trial = place / f"trial-{name}"
     write(trial, AT_A_TIME)
-    size = trial.stat().st_size
-    trial.unlink()
+    size = _size(trial)
+    shutil.rmtree(trial) if trial.is_dir() else trial.unlink()
     return size / (AT_A_TIME * LENGTH)
 
 
@@ -178,3 +192,20 @@ def _write_csv(path: Path, episodes: int) -> None:
     with open(path, "wb") as file:
         for number, table in enumerate(_tables(episodes)):
             text.write_csv(table, file, text.WriteOptions(include_header=number == 0))
+
+
+def _write_lerobot(path: Path, episodes: int) -> None:
+    """A folder of the version that its name ends in."""
+    parts = list(_stretches(episodes))
+    columns = {name: np.concatenate([part[name] for _, _, part in parts]) for name in parts[0][2]}
+    flags = np.zeros(episodes, bool)
+    seen = columns["observations"].reshape(episodes, LENGTH, WIDTH)
+    made = Episodes(
+        obs=np.concatenate([seen, seen[:, -1:]], axis=1).reshape(-1, WIDTH),
+        action=columns["actions"],
+        reward=columns["rewards"],
+        lengths=np.full(episodes, LENGTH),
+        terminated=flags,
+        truncated=~flags,
+    )
+    write_lerobot(path, made, version=path.name.rpartition("-")[2], rate=30)

@@ -17,10 +17,14 @@ def import_dataset(
     ],
     out: Out,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
+        str | None,
+        typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot or logs [by its name]."),
     ] = None,
     mapping: Annotated[
-        Path | None, typer.Option(help="TOML file: which columns of plain logs are obs, action, reward, ...")
+        Path | None,
+        typer.Option(
+            help="TOML file: which columns of logs or of a LeRobot folder are obs, action, stop, ..."
+        ),
     ] = None,
     cost_above: Annotated[
         float | None,
@@ -29,6 +33,8 @@ def import_dataset(
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
+
+    Where a person took over goes to OUT-takeovers.
 
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.
@@ -59,9 +65,28 @@ def export(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, parquet or costs [by the name of OUT].")
+        str | None,
+        typer.Option(
+            "--format", help="minari, dsrl, parquet, costs, lerobot or lerobot-v2.1 [by the name of OUT]."
+        ),
     ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
+    lerobot: Annotated[
+        Path | None,
+        typer.Option(
+            "--source",
+            metavar="FOLDER",
+            help="LeRobot: the folder that the episodes are from; it is written again.",
+        ),
+    ] = None,
+    monitor: Annotated[
+        Path | None,
+        typer.Option("--monitor", help="LeRobot: a monitor, or step costs; adds the column risk."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", min=0.001, max=1e6, help="LeRobot: frames per second [as recorded]."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -74,23 +99,24 @@ def export(
 
     Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out costs.csv
 
+    With --format lerobot, columns cost and stopped are in a new LeRobot folder, or, with --source, added to one; labels
+    and costs may be left out.
+
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """
-    from rci.pipeline.conversion import export_data, export_policy
+    from rci.pipeline.conversion import LeRobotWish, export_data, export_policy
 
     if onnx:
-        if labels is not None or costs is not None or data_format is not None or overwrite:
+        others = (labels, costs, data_format, lerobot, monitor, rate)
+        if overwrite or any(option is not None for option in others):
             raise RciError("--onnx takes a policy and a file to write, and nothing else.")
         facts, text = export_policy(source, Path(out), seed)
     else:
-        if labels is None or costs is None:
-            raise RciError(
-                "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy "
-                "with --onnx."
-            )
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
-        facts, text = export_data(source, labels, costs, out, data_format, overwrite)
+        facts, text = export_data(
+            source, labels, costs, out, data_format, overwrite, LeRobotWish(lerobot, monitor, rate)
+        )
     print_json(facts) if as_json else print_text(text)
 
 

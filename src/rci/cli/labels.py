@@ -46,7 +46,13 @@ def serve(
         Path | None, typer.Option(help="Step costs: for reviews and the order uncertain.")
     ] = None,
     frames: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Pictures: DIR/EPISODE/*.png, or DIR/EPISODE.mp4.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Pictures: DIR/EPISODE/*.png, DIR/EPISODE.mp4, or a LeRobot folder."
+        ),
+    ] = None,
+    camera: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Which camera of a LeRobot folder [its first].")
     ] = None,
     shown_as: Annotated[
         str | None, typer.Option("--as", metavar="TASK", help="Draw as this task [the episodes' own].")
@@ -101,7 +107,7 @@ def serve(
         Request(
             episodes, folder, tuple(annotator), host, port, order, seed, gold, repeats, votes, costs, frames,
             shown_as, rate, instructions, reveal, new_links, browser, split_names(kinds), severity, takeovers,
-            show_stops, stops,
+            show_stops, stops, camera,
         ),
         typer.echo,
     )  # fmt: skip

@@ -14,13 +14,16 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
 from rci.data.types import Episodes, Labels, StepCosts
+from rci.formats.lerobot.cameras import read_camera
+from rci.formats.lerobot.info import is_lerobot
 from rci.labeling.people.answers import UNSURE
 from rci.labeling.people.files import read_answers
 from rci.labeling.people.queue import Order
 from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit
 from rci.labeling.server import serve as serve_exhibit
-from rci.labeling.server.pictures import open_pictures
+from rci.labeling.server.pictures import Pictures, open_clips, open_pictures
+from rci.labeling.server.video import Clip
 from rci.pipeline.companions import oracle_of
 from rci.tasks import TASKS, get
 from rci.tasks.base import Task
@@ -53,6 +56,7 @@ class Request:
     takeovers: bool = False
     show_stops: bool = False
     stops: Path | None = None  # labels with the stops that are shown; None, those beside the episodes
+    camera: str | None = None  # of a LeRobot folder
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:
@@ -63,7 +67,7 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
 def serve(request: Request, say: Callable[[str], None]) -> None:
     """Read what is asked for, and serve until interrupted. say: tells the user something, such as the links."""
     episodes = read(request.episodes, "episodes")
-    exhibit = make_exhibit(request, episodes)
+    exhibit = make_exhibit(request, episodes, say)
     gold = None if request.gold is None else known_stops(request.gold, episodes)
     uncertainty = uncertainties(request, episodes, say) if request.order == "uncertain" else None
     serve_exhibit(
@@ -89,10 +93,10 @@ def known_stops(path: Path, episodes: Episodes) -> dict[int, int]:
     return {answer.episode: answer.stop_index for answer in answers if answer.verdict != UNSURE}
 
 
-def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
+def make_exhibit(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Exhibit:
     """What can be shown: the film, and for reviews and revelations what is known about the episodes."""
     task = _task(request, episodes)
-    pictures = None if request.frames is None else open_pictures(request.frames, episodes.lengths)
+    pictures = _pictures(request, episodes, say)
     costs, stops = _costs(request, episodes)
     rule, unsafe = None, None
     if request.reveal:
@@ -134,6 +138,28 @@ def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], Non
         np.save(buffer, uncertainty(read(request.costs, "costs"), episodes), allow_pickle=False)
         write_file(kept, buffer.getvalue())
     return np.asarray(np.load(kept, allow_pickle=False))
+
+
+def _pictures(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Pictures | None:
+    """Pictures of the episodes: from a LeRobot folder, those of one of its cameras."""
+    if request.frames is None or not is_lerobot(request.frames):
+        if request.camera is not None:
+            raise RciError("--camera names a camera of a LeRobot folder; name that folder with --frames.")
+        return None if request.frames is None else open_pictures(request.frames, episodes.lengths)
+    camera = read_camera(request.frames, episodes, request.camera)
+    counts = [
+        None if clip.end is None else round((clip.end - clip.begin) * camera.rate) for clip in camera.clips
+    ]
+    also = f"; --camera shows another one: {', '.join(camera.others)}" if camera.others else ""
+    say(f"The camera is {camera.name}{also}.")
+    short = [i for i, count in enumerate(counts) if count is not None and count < episodes.lengths[i]]
+    if short:
+        say(
+            f"The camera is shorter than its signals in {len(short)} of {len(episodes)} episodes, not shown: "
+            f"episode {short[0]} has {counts[short[0]]} pictures for {episodes.lengths[short[0]]} steps."
+        )
+    clips = [Clip(clip.path, camera.rate, clip.begin, count) for clip, count in zip(camera.clips, counts)]
+    return open_clips(request.frames, episodes.lengths, clips)
 
 
 def _costs(request: Request, episodes: Episodes) -> tuple[list[Array] | None, Array | None]:

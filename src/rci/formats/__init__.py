@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.store import UNKNOWN, Provenance
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
 from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
+from rci.formats.lerobot.info import is_lerobot
+from rci.formats.lerobot.source import import_lerobot, lerobot_source, read_lerobot
+from rci.formats.lerobot.writer import write_lerobot
 from rci.formats.sources.dsrl import dsrl_source, import_d4rl, import_dsrl, read_d4rl, read_dsrl, write_dsrl
 from rci.formats.sources.logs import import_logs, logs_source, read_logs
 from rci.formats.sources.minari import import_minari, minari_source, read_minari
@@ -34,16 +38,19 @@ __all__ = [
     "import_d4rl",
     "import_dataset",
     "import_dsrl",
+    "import_lerobot",
     "import_logs",
     "import_minari",
     "import_omnisafe",
     "read_d4rl",
     "read_dsrl",
+    "read_lerobot",
     "read_logs",
     "read_minari",
     "read_omnisafe",
     "write_costs",
     "write_dsrl",
+    "write_lerobot",
     "write_minari",
     "write_parquet",
 ]
@@ -51,6 +58,7 @@ __all__ = [
 SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
     "d4rl": dsrl_source,
     "dsrl": dsrl_source,
+    "lerobot": lerobot_source,
     "logs": logs_source,
     "minari": minari_source,
     "omnisafe": omnisafe_source,
@@ -58,6 +66,8 @@ SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
 WRITERS: dict[str, Callable[..., Path]] = {
     "costs": write_costs,
     "dsrl": write_dsrl,
+    "lerobot": write_lerobot,
+    "lerobot-v2.1": partial(write_lerobot, version="v2.1"),
     "minari": write_minari,
     "parquet": write_parquet,
 }
@@ -73,6 +83,8 @@ def guess_format(path: str | Path) -> str:
         return "omnisafe"
     if ending in BLOCKS:
         return "logs"
+    if is_lerobot(given):
+        return "lerobot"
     if (given / "data" / "metadata.json").is_file():
         return "minari"
     if given.is_dir() and not has_tables(given):

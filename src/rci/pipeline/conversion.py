@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
 from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
+from rci.data.types import Episodes, Takeovers
+from rci.deploy.monitor import load_monitor
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 from rci.pipeline.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+LEROBOT = "lerobot"
+MAPPED = ("logs", LEROBOT)
 ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
@@ -56,11 +63,15 @@ def _import_file(
     continuing: Callable[[int], None],
 ) -> Told:
     kind = data_format or guess_format(source)
-    if mapping is not None and kind != "logs":
-        raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
+    if mapping is not None and kind not in MAPPED:
+        raise RciError(
+            f"a mapping names the columns of plain logs and of LeRobot folders; {source} is read as {kind!r}."
+        )
     check_place(out, "episodes")
     labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
+    takeovers_place = out.with_name(f"{out.name}-takeovers")
     check_place(labels_place, "labels")
+    check_place(takeovers_place, "takeovers")
     options = {} if mapping is None else {"mapping": mapping}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
     kept = cost_place if cost_above is not None else None
@@ -68,34 +79,76 @@ def _import_file(
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
     labels = found.labels(cost_above)
     lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
+    beside = Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash})
+    places = [str(out)]
     if labels is not None:
-        write(
-            labels_place,
-            labels,
-            Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash}),
-        )
+        places.append(str(write(labels_place, labels, beside)))
         lines.append(f"{int(labels.stopped.sum())} of them stopped: {labels_place}")
     else:
         lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
+    takeovers = None
+    if found.human is not None:
+        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
+        places.append(str(write(takeovers_place, takeovers, beside)))
+        lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
     told = {
         "format": kind,
         "episodes": len(found.lengths),
         "steps": int(found.lengths.sum()),
         "stopped": None if labels is None else int(labels.stopped.sum()),
+        **({} if takeovers is None else {"takeovers": len(takeovers)}),
         "continued_from": found.continued_from,
         "notes": list(found.notes),
-        "out": [str(out), *([] if labels is None else [str(labels_place)])],
+        "out": places,
     }
     return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
 
 
+@dataclass(frozen=True)
+class LeRobotWish:
+    """What somebody wants of a LeRobot folder; nothing of it for other formats."""
+
+    source: Path | None = None  # the folder that is written again
+    monitor: Path | None = None  # gives the column `risk`
+    rate: float | None = None  # frames per second
+
+    def options(self, kind: str, episodes: Episodes) -> dict[str, Any]:
+        """As arguments of the writer."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if given and not kind.startswith(LEROBOT):
+            raise RciError(f"--{next(iter(given))} is for --format {LEROBOT}, not for {kind}.")
+        if self.source is not None and kind != LEROBOT:
+            raise RciError(
+                f"a folder is written again in its own version; say --format {LEROBOT}, not {kind}."
+            )
+        if self.monitor is not None:
+            monitor = load_monitor(given.pop("monitor"))
+            given["risk"] = np.concatenate(
+                [monitor.watch(episode.obs, episode.action) for episode in episodes]
+            )
+        return given
+
+
+AS_IT_IS = LeRobotWish()
+
+
 def export_data(
-    episodes: Path, labels: Path, costs: Path, out: str, data_format: str | None, overwrite: bool
+    episodes: Path,
+    labels: Path | None,
+    costs: Path | None,
+    out: str,
+    data_format: str | None,
+    overwrite: bool,
+    wish: LeRobotWish = AS_IT_IS,
 ) -> Told:
     """Write episodes with their labels and costs for other programs."""
-    kind = data_format or ENDINGS.get(
-        Path(out).suffix, "minari" if "/" in out and not Path(out).suffix else ""
-    )
+    guessed = "minari" if "/" in out and not Path(out).suffix else ""
+    kind = data_format or (LEROBOT if wish.source else ENDINGS.get(Path(out).suffix, guessed))
+    if (labels is None or costs is None) and not kind.startswith(LEROBOT):
+        raise RciError(
+            "a dataset is exported with its labels and step costs: rci export EPISODES LABELS COSTS; a policy with "
+            "--onnx."
+        )
     if not kind:
         raise RciError(
             f"the format of {out} is not known by its name: end it with .hdf5, .parquet or .csv, or give --format "
@@ -105,8 +158,12 @@ def export_data(
         raise unknown_name("format", kind, WRITERS)
     if overwrite and kind == "minari":
         raise RciError("a Minari dataset is not overwritten; choose another id.")
-    parts = read(episodes, "episodes"), read(labels, "labels"), read(costs, "costs")
-    options = {"overwrite": True} if overwrite else {}
+    if overwrite and kind.startswith(LEROBOT):
+        raise RciError("a LeRobot folder is not overwritten; choose another place.")
+    recorded: Episodes = read(episodes, "episodes")
+    kinds = {"labels": labels, "costs": costs}
+    parts = [recorded, *(None if path is None else read(path, name) for name, path in kinds.items())]
+    options = {**({"overwrite": True} if overwrite else {}), **wish.options(kind, recorded)}
     place = WRITERS[kind](out, *parts, **options)
     return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
 

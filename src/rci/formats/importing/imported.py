@@ -21,6 +21,7 @@ from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.data.signals import Signals
+from rci.data.takeovers import Takeovers
 from rci.formats.importing.identity import fitted_signals, keys_by_name
 
 Progress = Callable[[float], None]
@@ -45,6 +46,7 @@ class Piece(NamedTuple):
     severity: Array | None  # what a stop costs, 0 without one; in (0, 1] if it is to count
     row: Array | None = None  # [steps], where each stands in the table that it came from, from 0 on
     keys: Array | None = None  # of these episodes, as `key_lines` writes them
+    human: Array | None = None  # [steps], whether a person drove
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Imported:
     severity: Array | None = (
         None  # [N], episodic cost of the stops, 0 without one; None if every stop counts as 1
     )
+    human: Array | None = None  # [steps], whether a person drove; None if the file knows nothing of takeovers
 
     def __repr__(self) -> str:
         stops = "" if self.stop_index is None else f", {int((self.stop_index >= 0).sum())} stopped"
@@ -90,6 +93,10 @@ class Imported:
         if stops is None:
             return None
         return Labels.for_episodes(self.episodes, stops, self.severity if cost_above is None else None)
+
+    def takeovers(self) -> Takeovers | None:
+        """Where a person drove. None if the file does not say."""
+        return None if self.human is None else Takeovers.from_flags(self.episodes, self.human)
 
 
 def stops_of(
@@ -124,7 +131,7 @@ def checked(source: Source, before: Piece | None = None, episodes: int = 0) -> I
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
                     f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
-        for name in ("cost", "stop_index", "severity", "row", "keys"):
+        for name in ("cost", "stop_index", "severity", "row", "keys", "human"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
                     f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
@@ -152,13 +159,15 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
         if source.steps:
             progress(min(1.0, steps / source.steps))
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
-    cost, stop_index, severity = (whole.pop(name) for name in ("cost", "stop_index", "severity"))
+    cost, stop_index, severity, human = (
+        whole.pop(name) for name in ("cost", "stop_index", "severity", "human")
+    )
     severity = usable_severity(stop_index, severity, source.notes)
     keys = keys_by_name(source.keys, whole.pop("keys"))
     obs, action = np.asarray(whole["obs"]), np.asarray(whole["action"])
     signals = fitted_signals(source.signals, obs.shape[1:], action.shape[1:], source.notes)
     episodes = Episodes(**whole, task=source.task, signals=signals, keys=keys)  # type: ignore[arg-type]
-    return Imported(episodes, stop_index, cost, tuple(source.notes), severity)
+    return Imported(episodes, stop_index, cost, tuple(source.notes), severity, human)
 
 
 def usable_severity(stop_index: Array | None, severity: Array | None, notes: list[str]) -> Array | None:

@@ -42,6 +42,7 @@ class Converted:
     notes: tuple[str, ...]
     severity: Array | None = None
     continued_from: int = 0  # steps that an import that was interrupted had written
+    human: Array | None = None  # [steps], whether a person drove
 
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
@@ -91,8 +92,8 @@ def write_source(
                 raise RciError(
                     f"{source.path} has no costs; label its episodes instead: rci label, or rci serve."
                 )
-            lengths, stop_index, severity = (
-                _whole(work, name) for name in ("lengths", "stop_index", "severity")
+            lengths, stop_index, severity, human = (
+                _whole(work, name) for name in ("lengths", "stop_index", "severity", "human")
             )
             digest = _finish(work, source, provenance)
             if costs is not None:
@@ -106,7 +107,7 @@ def write_source(
             ) from error
     severity = usable_severity(stop_index, severity, source.notes)
     cost = None if costs is None else np.load(costs, mmap_mode="r", allow_pickle=False)
-    return Converted(target, digest, lengths, stop_index, cost, tuple(source.notes), severity, before)
+    return Converted(target, digest, lengths, stop_index, cost, tuple(source.notes), severity, before, human)
 
 
 def _write_pieces(

@@ -26,7 +26,7 @@ from rci.formats.importing.growing import GrowingArray
 from rci.formats.importing.imported import Piece, Source
 
 COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
-BESIDE = ("cost", "stop_index", "severity", "keys")  # no part of the artefact
+BESIDE = ("cost", "stop_index", "severity", "keys", "human")  # no part of the artefact
 ARTEFACT, JOURNAL, LOCK = "episodes", "journal.json", "lock"
 
 

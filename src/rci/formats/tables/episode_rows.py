@@ -30,6 +30,7 @@ class Rows(NamedTuple):
     bare: Array | None = None  # a last row that is an observation only, without an action
     row: Array | None = None  # where each stands in its file
     keys: Array | None = None  # texts [rows, keys]; those of an episode are in its first row
+    human: Array | None = None  # a person drove
 
 
 class Open(NamedTuple):
@@ -108,6 +109,7 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
         severity=None if rows.stopped is None or rows.severity is None else severity[:complete],
         row=None if rows.row is None else rows.row[~bare],
         keys=None if rows.keys is None else key_lines(keys[:complete]),
+        human=None if rows.human is None else rows.human[~bare],
     )
     return piece, rest, len(lacking) if rows.next_obs is None else 0
 

@@ -75,11 +75,11 @@ class ColumnNames:
         return bool(self.missing != "error" or self.time or looks_around)
 
 
-def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
-    """A mapping from a dict or a TOML file; every key known and of the right kind."""
-    if mapping is None:
-        return {}
+def read_table(mapping: Mapping[str, Any] | str | Path | None) -> tuple[dict[str, Any], str]:
+    """A mapping from a dict or a TOML file, and how messages call it; its keys are still to be checked."""
     where = "the mapping"
+    if mapping is None:
+        return {}, where
     if isinstance(mapping, str | Path):
         where = str(mapping)
         try:
@@ -90,9 +90,15 @@ def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, An
             raise RciError(f"{where} is not TOML: {error}.") from None
     if not isinstance(mapping, Mapping):
         raise RciError(f"a mapping is a dict or a TOML file, got {type(mapping).__name__}.")
+    return dict(mapping), where
+
+
+def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
+    """A mapping from a dict or a TOML file; every key known and of the right kind."""
+    table, where = read_table(mapping)
     known = {field.name for field in fields(ColumnNames)} - {"formula"} | {"units"}
     checked = {}
-    for key, value in mapping.items():
+    for key, value in table.items():
         if key not in known:
             raise unknown_name(f"key in {where}", key, known)
         checked[key] = _checked(key, value, where)

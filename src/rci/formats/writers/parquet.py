@@ -42,7 +42,7 @@ def write_parquet(
     with replacing_pair(path, sidecar(episodes, labels, costs), overwrite) as temporary:
         writer: Any = None
         try:
-            for first, end in _groups(kept.lengths):
+            for first, end in groups_of(kept.lengths):
                 table = _table(arrow, kept, episodes, first, end)
                 writer = writer or parquet.ParquetWriter(temporary, table.schema)
                 writer.write_table(table)
@@ -53,7 +53,7 @@ def write_parquet(
     return Path(path)
 
 
-def _groups(lengths: Array) -> Iterator[tuple[int, int]]:
+def groups_of(lengths: Array) -> Iterator[tuple[int, int]]:
     """Ranges of episodes of about as many rows as a group should have."""
     begin, rows = 0, 0
     for number, length in enumerate(lengths):

@@ -1,5 +1,6 @@
 """Pictures of episodes, from a folder: for episode 3 either a folder 3/ with one file a picture, or a video 3.mp4.
 
+Or from clips of longer videos, one for each episode, whose picture k is what was seen before step k.
 There is a picture for every moment (steps + 1 of them) or one for every step. At the start only names are looked at;
 an episode's pictures are counted when it is first watched. Nothing but pictures from inside the folder is given out.
 """
@@ -18,7 +19,7 @@ from threading import Lock
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.labeling.server.image_files import Look, look_at
-from rci.labeling.server.video import CONTAINERS, decode_video, import_av
+from rci.labeling.server.video import CONTAINERS, Clip, decode_clip, decode_video, import_av
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MOST_BYTES = 64 * 2**20  # of one picture
@@ -35,7 +36,7 @@ class Pictures:
 
     folder: Path  # without symbolic links in it
     lengths: Array  # steps of each episode
-    sources: Sequence[Path]  # of each episode: its folder or its video
+    sources: Sequence[Path | Clip]  # of each episode: its folder, its video, or where it is in one
     cache_bytes: int = CACHE_BYTES
     _reels: OrderedDict[int, tuple[Reel, int]] = field(
         default_factory=OrderedDict
@@ -63,7 +64,9 @@ class Pictures:
             raise RciError(f"episode {episode} has the pictures 0 to {len(reel) - 1}, got {index}.")
         entry = reel[index]
         if isinstance(entry, bytes):
-            return entry, look_at(entry, f"picture {index} of {self.sources[episode]}")
+            source = self.sources[episode]
+            path = source.path if isinstance(source, Clip) else source
+            return entry, look_at(entry, f"picture {index} of {path}")
         data = _read(inside(self.folder, entry))
         return data, look_at(data, str(entry))
 
@@ -84,6 +87,8 @@ class Pictures:
 
     def _open(self, episode: int) -> Reel:
         source, steps = self.sources[episode], int(self.lengths[episode])
+        if isinstance(source, Clip):
+            return self._open_clip(source, episode, steps)
         place = inside(self.folder, source)
         reel: Reel = decode_video(place, source.suffix, steps + 1) if source.suffix else list_pictures(place)
         if len(reel) not in (steps, steps + 1):
@@ -93,6 +98,16 @@ class Pictures:
                 f"moment, or {steps}, one for every step; it holds {more}{len(reel)}."
             )
         return reel
+
+    def _open_clip(self, clip: Clip, episode: int, steps: int) -> Reel:
+        """A picture for every step, and the last one again: as the last observation, nobody saw another."""
+        pictures = decode_clip(clip, inside(self.folder, clip.path), steps)
+        if len(pictures) < steps:
+            raise RciError(
+                f"the camera is shorter than its signals: episode {episode} has {steps} steps, but {clip.path} has "
+                f"{len(pictures)} pictures of it."
+            )
+        return [*pictures, pictures[-1]]
 
     def _forget(self) -> None:
         """Let go of what was not used for longest, but never of the last one."""
@@ -134,6 +149,12 @@ def open_pictures(folder: str | Path, lengths: Array) -> Pictures:
     if any(source.suffix for source in chosen):
         import_av()  # now rather than when the first video is watched
     return Pictures(root, lengths, chosen)
+
+
+def open_clips(folder: str | Path, lengths: Array, clips: Sequence[Clip]) -> Pictures:
+    """Pictures of episodes of these lengths from clips of videos inside of a folder."""
+    import_av()  # now rather than when the first video is watched
+    return Pictures(Path(folder).resolve(), lengths, list(clips))
 
 
 def list_pictures(folder: Path) -> list[Path]:
