@@ -15,18 +15,27 @@ def import_dataset(
     source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
     out: Out,
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe or logs [by its name].")
+        str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, bags or logs [by its name].")
     ] = None,
     mapping: Annotated[
-        Path | None, typer.Option(help="TOML file: which columns of plain logs are obs, action, reward, ...")
+        Path | None,
+        typer.Option(
+            help="TOML file: which columns of plain logs or topics of bags are obs, action, reward, ...; for bags also "
+            "autoware or ur."
+        ),
     ] = None,
     cost_above: Annotated[
         float | None,
         typer.Option(help="Call an episode stopped where its recorded cost is first above this."),
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of bags that break off, take what can be read.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
+
+    Where a person took over goes to OUT-takeovers.
 
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.
@@ -37,7 +46,9 @@ def import_dataset(
     from rci.pipeline.conversion import import_to
 
     with show_share("import") as progress:
-        found, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
+        found, text = import_to(
+            source, out, data_format, mapping, cost_above, progress, _tell_continuing, partial
+        )
     print_json(found) if as_json else print_text(text)
 
 

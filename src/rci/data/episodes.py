@@ -234,9 +234,7 @@ class Episodes(Record):
         return (self.signals or Signals()).labels(what, size)
 
     def meta(self) -> dict[str, Any]:
-        named = {} if self.signals is None else {"signals": self.signals.as_table()}
-        keyed = {"keys": dict(self.keys)} if self.keys else {}
-        return {"task": self.task, "sources": list(self.sources), **named, **keyed}
+        return described(self.task, self.sources, self.signals, self.keys)
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Episodes:
@@ -244,6 +242,15 @@ class Episodes(Record):
         if "signals" in meta:
             fields["signals"] = Signals.from_table(meta["signals"])
         return cls(**fields)
+
+
+def described(
+    task: str, sources: Sequence[str], signals: Signals | None, keys: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """What the manifest of episodes says beside their arrays."""
+    named = {} if signals is None else {"signals": signals.as_table()}
+    keyed = {"keys": dict(keys)} if keys else {}
+    return {"task": task, "sources": list(sources), **named, **keyed}
 
 
 @dataclass(frozen=True, eq=False)

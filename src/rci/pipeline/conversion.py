@@ -11,10 +11,12 @@ from typing import Any
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
+from rci.data.takeovers import Takeovers
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+MAPPED = ("bags", "logs")
 ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
@@ -26,8 +28,9 @@ def import_to(
     cost_above: float | None,
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
+    partial: bool = False,
 ) -> Told:
-    """Write a dataset of others as episodes, and as labels where it knows of stops.
+    """Write a dataset of others as episodes, as labels where it knows of stops, and as takeovers where it has some.
 
     If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
     """
@@ -36,35 +39,46 @@ def import_to(
     if cost_above is not None and not math.isfinite(cost_above):
         raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
     kind = data_format or guess_format(source)
-    if mapping is not None and kind != "logs":
-        raise RciError(f"a mapping names the columns of plain logs; {source} is read as {kind!r}.")
+    if mapping is not None and kind not in MAPPED:
+        raise RciError(
+            f"a mapping names the columns of plain logs, or the topics of bags; {source} is read as {kind!r}."
+        )
     check_place(out, "episodes")
     labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
+    takeovers_place = out.with_name(f"{out.name}-takeovers")
     check_place(labels_place, "labels")
-    options = {} if mapping is None else {"mapping": mapping}
+    check_place(takeovers_place, "takeovers")
+    if partial and kind != "bags":
+        raise RciError(f"--partial is for bags that break off; {source} is read as {kind!r}.")
+    options: dict[str, Any] = {} if mapping is None else {"mapping": mapping}
+    options |= {"partial": True} if partial else {}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
     kept = cost_place if cost_above is not None else None
     found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
     labels = found.labels(cost_above)
     lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
+    beside = Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash})
+    places = [str(out)]
     if labels is not None:
-        write(
-            labels_place,
-            labels,
-            Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash}),
-        )
+        places.append(str(write(labels_place, labels, beside)))
         lines.append(f"{int(labels.stopped.sum())} of them stopped: {labels_place}")
     else:
         lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
+    takeovers = None
+    if found.human is not None:
+        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
+        places.append(str(write(takeovers_place, takeovers, beside)))
+        lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
     told = {
         "format": kind,
         "episodes": len(found.lengths),
         "steps": int(found.lengths.sum()),
         "stopped": None if labels is None else int(labels.stopped.sum()),
+        **({} if takeovers is None else {"takeovers": len(takeovers)}),
         "continued_from": found.continued_from,
         "notes": list(found.notes),
-        "out": [str(out), *([] if labels is None else [str(labels_place)])],
+        "out": places,
     }
     return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
 

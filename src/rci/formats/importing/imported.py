@@ -20,8 +20,11 @@ from rci.data.episodes import Episodes, first_true
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.data.signals import Signals
+from rci.data.takeovers import Takeovers
 
 Progress = Callable[[float], None]
+BESIDE = ("cost", "stop_index", "severity", "human")  # of a piece, but no part of episodes
 CHUNK_BYTES = 1 << 23  # of observations that are held at a time
 
 
@@ -41,6 +44,7 @@ class Piece(NamedTuple):
     truncated: Array
     stop_index: Array | None  # -1 = not stopped
     severity: Array | None  # what a stop costs, 0 without one; in (0, 1] if it is to count
+    human: Array | None = None  # [steps], whether a person drove
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Source:
     steps: int  # about how many there will be; 0 if nobody knows
     notes: list[str] = field(default_factory=list)
     task: str = ""
+    signals: Signals | None = None
+    keys: dict[str, list[str]] = field(default_factory=dict)  # of the episodes; complete as notes are
     files: tuple[Path, ...] = ()  # everything that is read; () if nobody can tell whether it has changed
     settings: str = ""  # what else the pieces depend on
     state: dict[str, Any] = field(default_factory=dict)
@@ -72,6 +78,7 @@ class Imported:
     severity: Array | None = (
         None  # [N], episodic cost of the stops, 0 without one; None if every stop counts as 1
     )
+    human: Array | None = None  # [steps], whether a person drove; None if the file knows nothing of takeovers
 
     def __repr__(self) -> str:
         stops = "" if self.stop_index is None else f", {int((self.stop_index >= 0).sum())} stopped"
@@ -84,6 +91,10 @@ class Imported:
         if stops is None:
             return None
         return Labels.for_episodes(self.episodes, stops, self.severity if cost_above is None else None)
+
+    def takeovers(self) -> Takeovers | None:
+        """Where a person drove. None if the file does not say."""
+        return None if self.human is None else Takeovers.from_flags(self.episodes, self.human)
 
 
 def stops_of(
@@ -118,7 +129,7 @@ def checked(source: Source, before: Piece | None = None, episodes: int = 0) -> I
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
                     f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
-        for name in ("cost", "stop_index", "severity"):
+        for name in ("cost", "stop_index", "severity", "human"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
                     f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
@@ -146,10 +157,11 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
         if source.steps:
             progress(min(1.0, steps / source.steps))
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
-    cost, stop_index, severity = (whole.pop(name) for name in ("cost", "stop_index", "severity"))
+    cost, stop_index, severity, human = (whole.pop(name) for name in BESIDE)
     severity = usable_severity(stop_index, severity, source.notes)
-    episodes = Episodes(**whole, task=source.task)  # type: ignore[arg-type]
-    return Imported(episodes, stop_index, cost, tuple(source.notes), severity)
+    about: dict[str, Any] = {"task": source.task, "signals": source.signals, "keys": source.keys}
+    episodes = Episodes(**whole, **about)  # type: ignore[arg-type]
+    return Imported(episodes, stop_index, cost, tuple(source.notes), severity, human)
 
 
 def usable_severity(stop_index: Array | None, severity: Array | None, notes: list[str]) -> Array | None:
@@ -185,11 +197,11 @@ def damaged(sentence: str, *errors: type[Exception]) -> Iterator[None]:
         raise RciError(f"{sentence}: {first_line(error)}.") from None
 
 
-def optional(module: str, package: str) -> ModuleType:
+def optional(module: str, package: str, extra: str = "formats") -> ModuleType:
     """A module of a package that not everybody installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise RciError(
-            f"this format needs the package {package}: pip install 'rci[formats]' ({error})."
+            f"this format needs the package {package}: pip install 'rci[{extra}]' ({error})."
         ) from None

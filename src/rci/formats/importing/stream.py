@@ -16,13 +16,23 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.episodes import described
 from rci.data.errors import RciError
 from rci.data.files import sync_folder
 from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, write_manifest
-from rci.formats.importing.imported import Piece, Progress, Source, checked, silent, stops_of, usable_severity
-from rci.formats.importing.unfinished import BESIDE, Unfinished, source_key, unfinished
+from rci.formats.importing.imported import (
+    BESIDE,
+    Piece,
+    Progress,
+    Source,
+    checked,
+    silent,
+    stops_of,
+    usable_severity,
+)
+from rci.formats.importing.unfinished import Unfinished, source_key, unfinished
 
 PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM)
 Continuing = Callable[[int], None]  # told how many steps an earlier import has written
@@ -40,6 +50,7 @@ class Converted:
     notes: tuple[str, ...]
     severity: Array | None = None
     continued_from: int = 0  # steps that an import that was interrupted had written
+    human: Array | None = None  # [steps], whether a person drove
 
     def labels(self, cost_above: float | None = None) -> Labels | None:
         """The recorded stops; with `cost_above`, a stop at the first step that cost more. None if there are none."""
@@ -89,8 +100,8 @@ def write_source(
                 raise RciError(
                     f"{source.path} has no costs; label its episodes instead: rci label, or rci serve."
                 )
-            lengths, stop_index, severity = (
-                _whole(work, name) for name in ("lengths", "stop_index", "severity")
+            lengths, stop_index, severity, human = (
+                _whole(work, name) for name in ("lengths", "stop_index", "severity", "human")
             )
             digest = _finish(work, source, provenance)
             if costs is not None:
@@ -104,7 +115,7 @@ def write_source(
             ) from error
     severity = usable_severity(stop_index, severity, source.notes)
     cost = None if costs is None else np.load(costs, mmap_mode="r", allow_pickle=False)
-    return Converted(target, digest, lengths, stop_index, cost, tuple(source.notes), severity, before)
+    return Converted(target, digest, lengths, stop_index, cost, tuple(source.notes), severity, before, human)
 
 
 def _write_pieces(
@@ -145,7 +156,7 @@ def _finish(work: Unfinished, source: Source, provenance: Provenance) -> str:
     work.add("source", np.zeros(work.rows("lengths"), np.int32))
     found = {name: array.finish() for name, array in work.arrays.items()}
     entries = {name: entry for name, entry in found.items() if name not in BESIDE}
-    meta = {"task": source.task, "sources": []}
+    meta = described(source.task, (), source.signals, source.keys)
     write_manifest(work.artefact, manifest_text("episodes", entries, meta, provenance))
     sync_folder(work.artefact)
     return content_digest("episodes", {name: str(entry["sha256"]) for name, entry in entries.items()}, meta)
