@@ -84,7 +84,7 @@ class BagMapping:
     def signals(self) -> Signals:
         """Names and units of the numbers, and their rate."""
         obs, action = (tuple(Signal(c.name, c.unit) for c in columns) for columns in (self.obs, self.action))
-        return Signals(obs, action, self.rate)
+        return Signals(obs, action, self.rate or None)
 
 
 def shipped() -> list[str]:

@@ -23,10 +23,14 @@ class SqliteFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.broken = path, ""
-        log = path.with_name(f"{path.name}-wal")
-        if log.is_file() and log.stat().st_size:
-            self.broken = f"was not closed: some of its messages may stand in {log.name}"
+        for log in (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")):
+            if log.is_file() and log.stat().st_size:
+                self.broken = (
+                    f"was not closed: some of its messages may stand in {log.name}; opened and closed by sqlite3, it "
+                    "is whole again"
+                )
         size = path.stat().st_size
+        self._check_length(size)
         self.base = sqlite3.connect(
             f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
@@ -34,7 +38,8 @@ class SqliteFile:
             self.base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(LARGEST, max(size, 1 << 16)))
             self.base.execute("PRAGMA trusted_schema=OFF")
             self.base.text_factory = lambda text: text.decode("utf-8", "replace")
-            self._check_length(size)
+            if self.broken:
+                self.base.execute("PRAGMA writable_schema=ON")  # which only means: read what is there
             self._check_tables()
             self.ids: dict[int, str] = {}
             self.topics = self._topics()
@@ -55,29 +60,37 @@ class SqliteFile:
         wanted = set(names)
         ids = [number for number, name in self.ids.items() if name in wanted]
         marks = ",".join("?" * len(ids))
-        order = "id" if self.broken else "timestamp, id"  # what is left of a table, without its index
+        # Of what is left of a table no index is used: a plus before the column says so.
+        time, order = ("+timestamp", "id") if self.broken else ("timestamp", "timestamp, id")
         query = (
-            f"SELECT timestamp, id, topic_id, data FROM messages WHERE timestamp >= ? AND topic_id IN ({marks}) "
+            f"SELECT timestamp, id, topic_id, data FROM messages WHERE {time} >= ? AND topic_id IN ({marks}) "
             f"ORDER BY {order}"
         )
+        count = 0
         try:
-            for time, row, number, data in self.base.execute(query, [since, *ids]):
-                if not isinstance(time, int) or not isinstance(data, bytes):
+            for moment, row, number, data in self.base.execute(query, [since, *ids]):
+                if not isinstance(moment, int) or not isinstance(data, bytes):
                     raise RciError(
                         f"{self.path}: message {row} is damaged: its time or its data are of a wrong kind."
                     )
-                yield Message(time, row, self.ids[number], data)
+                count += 1
+                yield Message(moment, row, self.ids[number], data)
         except (sqlite3.Error, OverflowError) as error:
-            if self.broken:
+            if self.broken and count:
                 return
-            raise RciError(f"{self.path} is damaged: {error}.") from None
+            raise RciError(
+                f"{self.path} is damaged: {error}; `sqlite3 {self.path.name} .recover | sqlite3 new.db3` may save what "
+                "is left."
+            ) from None
 
     def _check_length(self, size: int) -> None:
-        pages, page = (
-            int(self.base.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size")
-        )
-        if pages * page > size:
-            self.broken = f"breaks off: it should have {pages * page} bytes, and has {size}"
+        """The header says how many pages there are; some writers leave that open."""
+        with open(self.path, "rb") as file:
+            header = file.read(100)
+        page, pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
+        page = 1 << 16 if page == 1 else page
+        if len(header) < 100 or page * pages > size:
+            self.broken = f"breaks off: it should have {page * pages} bytes, and has {size}"
 
     def _check_tables(self) -> None:
         """Plain tables with the columns that are read; a view or a virtual table could compute anything."""

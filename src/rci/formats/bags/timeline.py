@@ -176,14 +176,16 @@ class Timeline:
         """In the order of stamps: each waits until nothing earlier can come."""
         before, read = self.state["time"], self.state["read"]
         done, newest = before, before
+        latest: dict[str, int] = {}  # stamp of each topic
         for sample in samples:
             if sample.time < before and sample.log <= read:
                 continue  # done before an interruption
-            if sample.time < done:
+            latest[sample.topic] = max(sample.time, latest.get(sample.topic, sample.time))
+            if sample.time < done or sample.time < latest[sample.topic] - JITTER:
                 raise RciError(
                     f"{self.where}: stamps of {sample.topic} go back, or are more than {_seconds(SLACK)} behind those "
                     f"of other topics, {self._since_start(sample.log)} after the start (by "
-                    f'{_seconds(done - sample.time)} more); say clock = "log" in the mapping.'
+                    f'{_seconds(max(done, latest[sample.topic]) - sample.time)}); say clock = "log" in the mapping.'
                 )
             newest = max(newest, sample.time)
             heapq.heappush(self.waiting, sample)
