@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -62,12 +62,12 @@ def bench_import(gigabytes: float = 10.0, limit_mb: int = LIMIT_MB) -> Iterator[
             episodes = max(1, round(size * 1e9 / _bytes_per_step(write, place) / LENGTH))
             write(place / name, episodes)
             _drop_from_cache(place / name)
-            yield _measure(place / name, place / "out", limit_mb)
+            yield measure(place / name, place / "out", limit_mb)
 
 
-def _measure(path: Path, out: Path, limit_mb: int) -> Row:
+def measure(path: Path, out: Path, limit_mb: int, options: Sequence[str] = ()) -> Row:
     """Import a file with a limited heap."""
-    words = ["import", str(path), "--out", str(out), "--json"]
+    words = ["import", str(path), "--out", str(out), "--json", *options]
     began, before = time.perf_counter(), _cpu_seconds()
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(limit_mb << 20), *words], capture_output=True, text=True
@@ -77,9 +77,9 @@ def _measure(path: Path, out: Path, limit_mb: int) -> Row:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise RciError(f"the import of {path.name} failed with a heap of {limit_mb} MB; it said: {said}")
     told, _, peak = done.stdout.rpartition("VmHWM")
-    size = path.stat().st_size
+    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.iterdir()))
     return {
-        "name": f"import: {path.suffix[1:]}",
+        "name": f"import: {path.suffix[1:] or path.name}",
         "config": {
             "gigabytes": size / 1e9,
             "steps": json.loads(told)["steps"],

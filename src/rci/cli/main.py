@@ -20,6 +20,7 @@ from rci.cli.redistribute import redistribute
 from rci.cli.reference import reference
 from rci.cli.shards import redistribute_shards
 from rci.cli.sweep import sweep
+from rci.cli.view import view
 from rci.data.errors import RciError
 from rci.engines.signals import end_politely
 from rci.pipeline.command_line import (
@@ -57,6 +58,7 @@ app.command()(redistribute)
 app.command()(redistribute_shards)
 app.command()(reference)
 app.command()(sweep)
+app.command()(view)
 
 
 @app.callback(invoke_without_command=True)

@@ -114,10 +114,11 @@ class Timeline:
         self.state.update(time=sample.time, log=log, read=self.newest)
 
     def _read(self) -> Iterator[Sample]:
-        since = self.state["log"]
+        since, checked = self.state["log"], self.state["read"]
         for message in self.bag.messages(self.topics, since):
             watched = self.topics[message.topic]
-            self._check_order(message)
+            if message.time > checked:
+                self._check_order(message)
             self.newest = max(self.newest, message.time)
             values = watched.decoder(message.data)
             time = message.time
