@@ -1,8 +1,4 @@
-"""What a bag is, whatever its container: topics, and messages in the order of their log times.
-
-Containers are read from the front, chunk by chunk, in bounded memory. Where one breaks off, `broken` says so, and what
-stands before that can still be read.
-"""
+"""Bags: files or folders, opened by their first bytes; the files of one recording are read as one."""
 
 from __future__ import annotations
 
@@ -11,59 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from rci.data.errors import RciError
+from rci.formats.bags.container import Container, Message, Topic
+from rci.formats.bags.mcap import McapFile
+from rci.formats.bags.rosbag1 import RosbagFile
+from rci.formats.bags.sqlite import SqliteFile
 
 MAGIC = {b"\x89MCAP0\r\n": "mcap", b"#ROSBAG V": "rosbag1", b"SQLite format 3\0": "sqlite"}
 ENDINGS = (".bag", ".mcap", ".db3")
-
-
-class Topic(NamedTuple):
-    """A name under which messages of one type were published."""
-
-    name: str
-    type: str  # such as nav_msgs/msg/Odometry
-    encoding: str  # of the messages: cdr or ros1, or another that is not read
-    schema: str  # what the definition is written in: ros2msg, ros1msg, ros2idl; "" without one
-    definition: str
-
-
-class Message(NamedTuple):
-    """A message as it was written. `order` grows along the file."""
-
-    time: int  # at which it was logged, in nanoseconds
-    order: int
-    topic: str
-    data: bytes
-
-
-class Chunk(NamedTuple):
-    """A stretch of a file that is unpacked at once."""
-
-    start: int  # log times, in nanoseconds
-    end: int
-    place: int  # where it begins in the file
-    size: int
-    topics: frozenset[int] | None  # numbers of the channels in it; None if only reading tells
-
-
-class Container(Protocol):
-    """An open file of a bag."""
-
-    path: Path
-    topics: dict[str, Topic]
-    start: int
-    end: int
-    broken: str  # why not all of it can be read; "" if all of it can
-
-    def messages(self, names: Iterable[str], since: int) -> Iterator[Message]:
-        """The messages of some topics from a log time on, in the order of their log times."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the file."""
-        ...
 
 
 class Bag:
@@ -140,10 +92,6 @@ def open_bag(name: str, files: list[Path], partial: bool) -> Iterator[Bag]:
 
 def open_container(path: Path) -> Container:
     """A file of a bag, by its first bytes."""
-    from rci.formats.bags.mcap import McapFile
-    from rci.formats.bags.rosbag1 import RosbagFile
-    from rci.formats.bags.sqlite import SqliteFile
-
     try:
         with open(path, "rb") as file:
             begin = file.read(16)
@@ -161,23 +109,6 @@ def open_container(path: Path) -> Container:
         f"{path} is not a bag: it begins neither like MCAP nor like a ROS 1 bag nor like SQLite (.db3)."
         + (" It is packed as a whole: unpack it with `zstd -d` first." if path.suffix == ".zstd" else "")
     )
-
-
-def merged(
-    chunks: Iterable[Chunk], read: Callable[[Chunk], Iterable[Message]], since: int
-) -> Iterator[Message]:
-    """Messages of chunks in the order of their times; only chunks that overlap in time are held at once."""
-    waiting: list[Message] = []
-    for chunk in sorted(chunks):
-        if chunk.end < since:
-            continue
-        while waiting and waiting[0].time < chunk.start:
-            yield heapq.heappop(waiting)
-        for message in read(chunk):
-            if message.time >= since:
-                heapq.heappush(waiting, message)
-    while waiting:
-        yield heapq.heappop(waiting)
 
 
 def _numbered(messages: Iterable[Message], number: int) -> Iterator[Message]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.formats.bags.bag import Topic
+from rci.formats.bags.container import Topic
 from rci.formats.importing.imported import first_line, optional
 
 Field = tuple[str, Any]  # name, and what it is: see rosbags.interfaces.Nodetype

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from rci.data.errors import RciError
-from rci.formats.bags.bag import Chunk, Message, Topic, merged
+from rci.formats.bags.container import Chunk, Message, Topic, merged
 from rci.formats.bags.unpacking import Fields, unpacked
 
 MAGIC = b"\x89MCAP0\r\n"  # at the beginning and at the end

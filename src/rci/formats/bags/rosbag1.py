@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rci.data.errors import RciError
-from rci.formats.bags.bag import Chunk, Message, Topic, merged
+from rci.formats.bags.container import Chunk, Message, Topic, merged
 from rci.formats.bags.unpacking import CutError, unpacked
 
 VERSION = b"#ROSBAG V2.0\n"

@@ -7,9 +7,9 @@ chunks that overlap in time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +93,7 @@ def _pieces(
     state: dict[str, Any],
 ) -> Iterator[Piece]:
     """Steps of the bags, a piece at a time; `state` is where they stand after each."""
-    saved = json.loads(state["at"]) if "at" in state else {}
+    saved: dict[str, Any] = deepcopy(state.get("at", {}))
     for name in keys:
         keys[name][:] = saved.get("keys", {}).get(name, [])
     grid = Grid(mapping, keys, saved.get("grid", {}))
@@ -135,10 +135,12 @@ def _pieces(
     notes += grid.notes()
 
 
-def _told(number: int, keys: dict[str, list[str]], grid: Grid, clock: dict[str, Any] | None) -> str:
-    """Where reading stands, as a text: it must not change with what is read next."""
+def _told(
+    number: int, keys: dict[str, list[str]], grid: Grid, clock: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Where reading stands; it must not change with what is read next."""
     told = {"bag": number, "keys": keys, "grid": grid.state(), **({} if clock is None else {"clock": clock})}
-    return json.dumps(told)
+    return deepcopy(told)
 
 
 def _whole(note: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from rci.data.errors import RciError
-from rci.formats.bags.bag import Message, Topic
+from rci.formats.bags.container import Message, Topic
 
 LARGEST = 1 << 28  # of a message
 COLUMNS = {

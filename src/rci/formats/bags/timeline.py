@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.data.errors import RciError
-from rci.formats.bags.bag import Bag, Message, Topic
+from rci.formats.bags.bag import Bag
+from rci.formats.bags.container import Message, Topic
 from rci.formats.bags.decoding import Decoder, Step
 from rci.formats.bags.definitions import types_of
 from rci.formats.bags.mapping import BagMapping

@@ -33,19 +33,23 @@ def write_rerun(
     labels: Labels | None = None,
     costs: StepCosts | None = None,
     takeovers: Takeovers | None = None,
+    *,
     risk: Sequence[Array] | None = None,
     level: float | None = None,
     camera: Camera | None = None,
     chosen: Sequence[int] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a .rrd file. `risk` has the numbers of a monitor for each chosen episode, `level` is that of its alarm."""
+    """Write a .rrd file of all episodes, or of those whose numbers are `chosen`.
+
+    `risk` has the numbers of a monitor for each of them, `level` is that of its alarm.
+    """
     rerun = optional("rerun", "rerun-sdk", "rerun")
     place = Path(path)
     if place.suffix != ".rrd":
         raise RciError(f"a recording for Rerun is a .rrd file, not {place.name}.")
     _check(episodes, labels, costs, takeovers)
-    numbers = np.arange(len(episodes)) if chosen is None else episodes._check_index(np.asarray(chosen))
+    numbers = np.arange(len(episodes)) if chosen is None else np.asarray(chosen)
     with replacing(place, overwrite) as temporary:
         recording = rerun.RecordingStream("rci", recording_id=f"{episodes.hash[:12]}-{len(numbers)}")
         recording.save(str(temporary), default_blueprint=_layout(rerun, costs, risk, camera, episodes))
