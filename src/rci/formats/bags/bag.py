@@ -26,6 +26,11 @@ class Bag:
         self.topics: dict[str, Topic] = {}
         for container in containers:
             for topic in container.topics.values():
+                for text in topic[:4]:
+                    if not text.isprintable():
+                        raise RciError(
+                            f"{container.path} is damaged: a topic or its type is called {text!r}."
+                        )
                 first = self.topics.setdefault(topic.name, topic)
                 if first.type != topic.type:
                     raise RciError(

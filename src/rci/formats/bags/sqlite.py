@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from rci.data.errors import RciError
 from rci.formats.bags.container import Message, Topic
+from rci.formats.importing.imported import first_line
 
 LARGEST = 1 << 28  # of a message
 COLUMNS = {
@@ -46,7 +47,7 @@ class SqliteFile:
             self.start, self.end = self._times()
         except sqlite3.Error as error:
             self.close()
-            raise RciError(f"{path} is damaged, or no bag: {error}.") from None
+            raise RciError(f"{path} is damaged, or no bag: {first_line(error)}.") from None
         except BaseException:
             self.close()
             raise
@@ -79,7 +80,7 @@ class SqliteFile:
             if self.broken and count:
                 return
             raise RciError(
-                f"{self.path} is damaged: {error}; `sqlite3 {self.path.name} .recover | sqlite3 new.db3` may save what "
+                f"{self.path} is damaged: {first_line(error)}; `sqlite3 {self.path.name} .recover | sqlite3 new.db3` may save what "
                 "is left."
             ) from None
 
