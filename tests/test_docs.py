@@ -508,8 +508,15 @@ def check_arrays(folder: Path) -> None:
     for name in exact & set(arrays):
         shape, dtype, _ = table[name]
         assert arrays[name].dtype.name == dtype.removesuffix(", as given"), name
-        rows = re.match(r"`\[([SNKPO +]+)", shape).group(1).split(" + ")
-        counts = {"N": episodes, "S": steps, "K": steps, "P": policies, "O": len(arrays.get("proposal", ()))}
+        rows = re.match(r"`\[([SNKPOM +]+)", shape).group(1).split(" + ")
+        counts = {
+            "N": episodes,
+            "S": steps,
+            "K": steps,
+            "P": policies,
+            "O": len(arrays.get("proposal", ())),
+            "M": len(arrays.get("begin", ())),
+        }
         assert len(arrays[name]) == sum(counts[letter] for letter in rows)
         assert arrays[name].ndim == 1 or "..." in shape
     section = (DOCS / "data_format.md").read_text().split(f"\n### {record.kind}\n", 1)[1]
@@ -535,7 +542,8 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     blind = train_informed("point", 0.0, 0, config)
     possible = Reference.of("point", [{**dict.fromkeys(COLUMNS, 0.5), "driver": "blind"}])
     labels = rci.label(episodes, "point")
-    for record in (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores):
+    driven = rci.Takeovers(np.array([3]), np.array([0]), np.array([2]), episodes.lengths, episodes.hash)
+    for record in (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores, driven):
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)

@@ -93,7 +93,7 @@ def test_variants_look_different_and_known_ones_as_in_a_report() -> None:
     names = ["sparse", "rudder", *(f"rudder:hidden={i}" for i in range(9)), "oracle"]
     looks = variant_looks(names)
     assert list(looks) == names
-    assert len({look.color for look in looks.values()}) == len({look.marker for look in looks.values()}) == 12
+    assert len({look.color for look in looks.values()}) == len(set(looks.values())) == 12
     assert looks["rudder"] == LOOKS["rci"]
     assert looks["sparse"] == LOOKS["sparse"]
     assert len(variant_looks([f"m{i}" for i in range(20)])) == 20

@@ -29,18 +29,18 @@ def test_the_plan_lists_experiments_and_what_is_left(tmp_path: Path) -> None:
         ["highway", "best-learner", "heatmaps"], "full", tmp_path, tmp_path / "none.json"
     )
     assert [(line["experiment"], line["policies"], line["done"]) for line in lines] == [
-        ("highway", 150, 0),
+        ("highway", 120, 0),
         ("best-learner", 200, 0),
-        ("heatmaps", 6, 0),
+        ("heatmaps", 5, 0),
     ]
-    assert "| highway | 150 | 0 | " in table
+    assert "| highway | 120 | 0 | " in table
     # A minute each; those that are drawn are policies of the main comparison.
     cores = len(available_cores())
     assert [line["hours_left"] for line in lines] == [
-        pytest.approx(150 / 60 / cores, abs=0.01), pytest.approx(200 / 60 / cores, abs=0.01), 0.0,
+        pytest.approx(120 / 60 / cores, abs=0.01), pytest.approx(200 / 60 / cores, abs=0.01), 0.0,
     ]  # fmt: skip
     assert (
-        f"about {350 / 60 / cores:.1f} hours left on {cores} cores, by a guess of a minute for each" in table
+        f"about {320 / 60 / cores:.1f} hours left on {cores} cores, by a guess of a minute for each" in table
     )
 
 

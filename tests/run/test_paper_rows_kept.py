@@ -56,7 +56,11 @@ def test_rows_of_policies_that_share_a_training(tmp_path, ran):
         )
 
     rows = run(tell=lambda *news: told.append(news))
-    wanted = {(method, budget) for method in ("sparse", "hazard") for budget in SMOKE.chosen_budgets(POINT)}
+    wanted = {
+        (method, budget)
+        for method in ("sparse", "hazard")
+        for budget in SMOKE.chosen_budgets(POINT, POINT.logs[0], method)
+    }
     assert {(row["method"], row["budget"]) for row in rows} == wanted
     sparse = [row for row in rows if row["method"] == "sparse"]
     # A training of a second for all its budgets, and two tests of a second for each of them.

@@ -43,7 +43,9 @@ from rci.studies.paper.experiments import (
     THRESHOLDS,
     UNTRAINED,
     Experiment,
+    Logs,
     Method,
+    Scale,
 )
 from rci.studies.paper.rows import NUMBERS, judged_together, read_study
 from rci.studies.paper.scales import SCALES, scale_called
@@ -77,10 +79,11 @@ SHARED = Experiment("shared", (POINT,), (REWARD_ONLY, "sparse"), ("T0", "T5"), O
 
 
 def test_the_main_comparison_is_the_papers() -> None:
-    """Three policies at three percentiles and five seeds for each constrained method; reward-only knows no budget."""
+    """Three policies and five seeds of each method at three percentiles, which coincide for the labels as they are."""
     for name in ("highway", "fetch-reach"):
         own = cells(EXPERIMENTS[name], FULL)
-        assert len(own) == 5 * 3 * (1 + 3 * 3)
+        assert len(own) == 5 * 3 * (1 + 1 + 2 * 3)
+        assert {cell.budget for cell in own if cell.method == "sparse"} == {"P10"}
         assert {cell.learner for cell in own} == {"bcq-lagrangian"}
         assert {cell.tests for cell in own} == {1000}
         assert {cell.budget for cell in own if cell.method == "reward-only"} == {"inf"}
@@ -145,10 +148,18 @@ def test_few_logs_are_counted_by_episodes(tmp_path: Path) -> None:
 
 def test_few_budgets_are_spread_over_the_list() -> None:
     main = EXPERIMENTS["highway"]
-    assert replace(FULL, budgets=2).chosen_budgets(main) == ("P10", "P50")
-    assert FULL.chosen_budgets(main) == ("P10", "P30", "P50")
-    assert replace(FULL, budgets=3).chosen_budgets(main) == ("P10", "P30", "P50")
-    assert replace(FULL, budgets=1).chosen_budgets(main) == ("P10",)
+
+    def budgets(scale: Scale, method: str = "rudder", logs: Logs = main.logs[0]) -> tuple[str, ...]:
+        return scale.chosen_budgets(main, logs, method)
+
+    assert budgets(replace(FULL, budgets=2)) == ("P10", "P50")
+    assert budgets(FULL) == ("P10", "P30", "P50")
+    assert budgets(replace(FULL, budgets=3)) == ("P10", "P30", "P50")
+    assert budgets(replace(FULL, budgets=1)) == ("P10",)
+    assert budgets(FULL, "reward-only") == ("inf",)
+    # Fewer than half of these logs are stopped, so that every percentile of their labels is 0; of PPO's logs most are.
+    assert budgets(FULL, "sparse") == ("P10",)
+    assert budgets(FULL, "sparse", main.logs[0]._replace(recipe="ppo")) == ("P10", "P30", "P50")
 
 
 def test_the_same_policy_has_the_same_key_in_every_experiment() -> None:

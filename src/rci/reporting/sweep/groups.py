@@ -97,8 +97,10 @@ def series_looks(groups: Sequence[SweepGroup]) -> dict[str, Look]:
     names = list(dict.fromkeys(name for _, name in series(groups)))
     if all(name in LOOKS for name in names):
         return {name: LOOKS[name] for name in names}
-    marks = [look.marker for look in FREE_LOOKS]
-    return {
-        name: FREE_LOOKS[i % len(marks)]._replace(marker=marks[(i + i // len(marks)) % len(marks)])
-        for i, name in enumerate(names)
-    }
+    marks = list(dict.fromkeys(look.marker for look in FREE_LOOKS))
+    found = {}
+    for i, name in enumerate(names):
+        used, look = divmod(i, len(FREE_LOOKS))  # how often each colour was given already
+        first = FREE_LOOKS[look]
+        found[name] = first._replace(marker=marks[(marks.index(first.marker) + used) % len(marks)])
+    return found
