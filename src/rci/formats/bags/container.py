@@ -7,7 +7,7 @@ stands before that can still be read.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -59,17 +59,31 @@ class Container(Protocol):
         ...
 
 
+def span(chunks: Sequence[Chunk]) -> tuple[int, int]:
+    """The first and the last log time."""
+    return min((chunk.start for chunk in chunks), default=0), max((chunk.end for chunk in chunks), default=-1)
+
+
 def merged(
-    chunks: Iterable[Chunk], read: Callable[[Chunk], Iterable[Message]], since: int
+    chunks: Iterable[Chunk],
+    names: Mapping[int, str],
+    wanted: Iterable[str],
+    read: Callable[[Chunk, set[int]], Iterable[Message]],
+    since: int,
 ) -> Iterator[Message]:
-    """Messages of chunks in the order of their times; only chunks that overlap in time are held at once."""
+    """Messages of the topics that are wanted, in the order of their times; `names` are those of the channels.
+
+    Only chunks that overlap in time are held at once.
+    """
+    topics = set(wanted)
+    numbers = {number for number, name in names.items() if name in topics}
     waiting: list[Message] = []
-    for chunk in sorted(chunks):
-        if chunk.end < since:
+    for chunk in sorted(chunks, key=lambda chunk: chunk[:3]):
+        if chunk.end < since or (chunk.topics is not None and not chunk.topics & numbers):
             continue
         while waiting and waiting[0].time < chunk.start:
             yield heapq.heappop(waiting)
-        for message in read(chunk):
+        for message in read(chunk, numbers):
             if message.time >= since:
                 heapq.heappush(waiting, message)
     while waiting:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from rci.data.errors import RciError
-from rci.formats.bags.container import Chunk, Message, Topic, merged
+from rci.formats.bags.container import Chunk, Message, Topic, merged, span
 from rci.formats.bags.unpacking import Fields, unpacked
 
 MAGIC = b"\x89MCAP0\r\n"  # at the beginning and at the end
@@ -54,8 +54,7 @@ class McapFile:
             self.close()
             raise
         self.topics = self._topics()
-        self.start = min((chunk.start for chunk in self.chunks), default=0)
-        self.end = max((chunk.end for chunk in self.chunks), default=-1)
+        self.start, self.end = span(self.chunks)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -63,10 +62,8 @@ class McapFile:
 
     def messages(self, names: Iterable[str], since: int) -> Iterator[Message]:
         """The messages of some topics from a log time on, in the order of their log times."""
-        wanted = set(names)
-        numbers = {number for number, channel in self.channels.items() if channel.topic in wanted}
-        chunks = [chunk for chunk in self.chunks if chunk.topics is None or chunk.topics & numbers]
-        return merged(chunks, lambda chunk: self._messages(chunk, numbers), since)
+        topics = {number: channel.topic for number, channel in self.channels.items()}
+        return merged(self.chunks, topics, names, self._messages, since)
 
     def _messages(self, chunk: Chunk, numbers: set[int]) -> Iterator[Message]:
         for place, op, record in self._records(chunk):

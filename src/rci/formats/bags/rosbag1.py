@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rci.data.errors import RciError
-from rci.formats.bags.container import Chunk, Message, Topic, merged
+from rci.formats.bags.container import Chunk, Message, Topic, merged, span
 from rci.formats.bags.unpacking import CutError, unpacked
 
 VERSION = b"#ROSBAG V2.0\n"
@@ -34,8 +34,7 @@ class RosbagFile:
         except BaseException:
             self.close()
             raise
-        self.start = min((chunk.start for chunk in self.chunks), default=0)
-        self.end = max((chunk.end for chunk in self.chunks), default=-1)
+        self.start, self.end = span(self.chunks)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -43,10 +42,7 @@ class RosbagFile:
 
     def messages(self, names: Iterable[str], since: int) -> Iterator[Message]:
         """The messages of some topics from a log time on, in the order of their log times."""
-        wanted = set(names)
-        numbers = {number for number, name in self.names.items() if name in wanted}
-        chunks = [chunk for chunk in self.chunks if chunk.topics is None or chunk.topics & numbers]
-        return merged(chunks, lambda chunk: self._messages(chunk, numbers), since)
+        return merged(self.chunks, self.names, names, self._messages, since)
 
     def _messages(self, chunk: Chunk, numbers: set[int]) -> Iterator[Message]:
         for place, op, fields, data in self._records(chunk):
