@@ -80,8 +80,8 @@ class SqliteFile:
             if self.broken and count:
                 return
             raise RciError(
-                f"{self.path} is damaged: {first_line(error)}; `sqlite3 {self.path.name} .recover | sqlite3 new.db3` may save what "
-                "is left."
+                f"{self.path} is damaged: {first_line(error)}; `sqlite3 {self.path.name} .recover | sqlite3 "
+                "new.db3` may save what is left."
             ) from None
 
     def _check_length(self, size: int) -> None:
