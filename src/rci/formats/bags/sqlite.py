@@ -45,7 +45,7 @@ class SqliteFile:
             self.ids: dict[int, str] = {}
             self.topics = self._topics()
             self.start, self.end = self._times()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self.close()
             raise RciError(f"{path} is damaged, or no bag: {first_line(error)}.") from None
         except BaseException:
@@ -76,7 +76,7 @@ class SqliteFile:
                     )
                 count += 1
                 yield Message(moment, row, self.ids[number], data)
-        except (sqlite3.Error, OverflowError) as error:
+        except (sqlite3.Error, UnicodeDecodeError, OverflowError) as error:
             if self.broken and count:
                 return
             raise RciError(
@@ -127,7 +127,7 @@ class SqliteFile:
     def _times(self) -> tuple[int, int]:
         try:
             first, last = self.base.execute("SELECT MIN(timestamp), MAX(timestamp) FROM messages").fetchone()
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             if not self.broken:
                 raise
             return 0, (1 << 63) - 1
