@@ -81,6 +81,7 @@ COMPILES = [
     "run/test_shards.py",
     "run/test_shift.py",
     "run/test_sweep_run.py",
+    "run/test_takeover_commands.py",
     "runtime/*",
     "tasks/test_batched_env.py",
     "tasks/test_fetch_*.py",

@@ -36,7 +36,10 @@ def finished(tiny_run):
 
 def test_it_ends_with_the_path_of_the_report(finished):
     out, stdout = finished
-    page = Path(stdout.strip())
+    headline, page = stdout.splitlines()
+    assert headline.startswith("With a budget of ")
+    assert "violated in" in headline
+    page = Path(page)
     assert page == out / "report" / "index.html"
     assert "rci" in page.read_text()
     assert "Where the policies push" in page.read_text()
@@ -127,8 +130,12 @@ def test_a_damaged_artefact_is_made_again_and_damaged_notes_are_only_notes(finis
     damaged.write_bytes(data)
     (copy / "timings.json").write_text("")
     _, stderr = finish(copy)
-    done = {line.split()[0]: line.split()[1] for line in stderr.splitlines()}
-    assert [name for name in done if done[name] != "unchanged"] == ["collect", "costs-rci-seed0", "report"]
+    done = dict(line.split("  ") for line in stderr.splitlines())
+    assert [name for name in done if done[name] != "unchanged"] == [
+        "record episodes",
+        "step costs by rudder, seed 0",
+        "report",
+    ]
     assert artefacts(copy) == artefacts(finished[0])
 
 

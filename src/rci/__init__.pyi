@@ -109,6 +109,9 @@ from rci.formats import (
     read_omnisafe as read_omnisafe,
 )
 from rci.formats import (
+    write_costs as write_costs,
+)
+from rci.formats import (
     write_dsrl as write_dsrl,
 )
 from rci.formats import (

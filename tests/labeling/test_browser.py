@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from browsing import at, browser, confirm_safe, context, go_to, label, position, ready, visit  # noqa: F401
 from conftest import ragged, sparse_costs
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import expect
 from serving import Server, server
 
 import rci
@@ -22,40 +21,8 @@ from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, START
 from rci.tasks.highway.scene import observe
 
 pytestmark = pytest.mark.browser
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 STOPS = [3, None, 7, 2, None] * 4  # None: safe to the end
 PEOPLE = [f"person {number}" for number in range(12)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium")
-    assert program, "these tests need Chromium: `make test` installs it, or `apt-get install chromium`"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=QUIET)
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A visitor of their own; whatever a page complains of fails the test."""
-    complaints: list[str] = []
-    visitor = browser.new_context(viewport={"width": 1200, "height": 800})
-    visitor.on("weberror", lambda error: complaints.append(str(error.error)))
-    visitor.on(
-        "console", lambda message: complaints.append(message.text) if message.type == "error" else None
-    )
-    yield visitor
-    visitor.close()
-    told = [text for text in complaints if "ERR_CONNECTION_REFUSED" not in text]  # a killed server
-    assert not told
 
 
 @dataclass
@@ -98,59 +65,6 @@ def roads(steps: int = 12, episodes: int = 20) -> rci.Episodes:
             rci.Episode(obs, np.zeros((steps, 2), np.float32), np.zeros(steps, np.float32), False, True)
         )
     return rci.Episodes.from_list(drives, task="highway")
-
-
-def ready(page: Page) -> None:
-    page.wait_for_selector("body[data-state=ready]")
-
-
-def visit(context: BrowserContext, link: str, autoplay: bool = False) -> Page:
-    page = context.new_page()
-    page.goto(link)
-    ready(page)
-    if not autoplay and page.get_attribute("#autoplay", "aria-pressed") == "true":
-        page.keyboard.press("a")
-        page.keyboard.press("Home")
-    return page
-
-
-def at(page: Page, place: int) -> None:
-    """Wait until the item at this place of the queue is shown and takes answers."""
-    expect(page.locator("#position")).to_have_text(re.compile(rf"^{place} of"), timeout=20_000)
-    ready(page)
-
-
-def position(page: Page) -> str:
-    return page.inner_text("#position")
-
-
-def go_to(page: Page, moment: int) -> None:
-    """By keys alone: to the start, then on."""
-    page.keyboard.press("Home")
-    for _ in range(moment):
-        page.keyboard.press("ArrowRight")
-    expect(page.locator("#step")).to_contain_text(f"step {moment} of")
-
-
-def label(page: Page, stop: int | None) -> None:
-    """One episode: to the moment, then one key; the next one is there when this returns."""
-    before = position(page)
-    if stop is not None:
-        go_to(page, stop + 1)
-    page.keyboard.press("Enter" if stop is None else "s")
-    page.wait_for_function(
-        "before => document.body.dataset.state === 'finished' || (document.body.dataset.state === 'ready' && "
-        "document.getElementById('position').innerText !== before)",
-        arg=before,
-    )
-    if (
-        page.get_attribute("body", "data-state") == "ready"
-    ):  # nothing of an answer may be seen on the next episode
-        assert not page.is_visible("#answer")
-        assert (
-            page.inner_text("#step").startswith("step 0 of")
-            or page.get_attribute("#autoplay", "aria-pressed") == "true"
-        )
 
 
 def answers(one: Server, folder, name: str = "ann") -> list[tuple[int, int | None]]:
@@ -216,6 +130,7 @@ def test_an_answer_can_be_looked_at_and_replaced(person, context):
     expect(page.locator("#answer")).to_contain_text("4")
     ready(page)
     page.keyboard.press("Enter")
+    confirm_safe(page)
     at(page, 2)
     assert person.stops() == [(0, None)]
 
@@ -310,8 +225,15 @@ def test_the_pace_of_a_stop_is_recorded(person, context):
 
 def test_a_key_that_is_held_labels_once(person, context):
     page = visit(context, person.link)
+    for _ in range(2):
+        for _ in range(5):
+            page.keyboard.down("Enter")  # the second and later ones are repetitions
+        page.keyboard.up("Enter")
+        assert person.said() == []
+        page.keyboard.press("Escape")
+    go_to(page, 54)  # enough of sixty steps
     for _ in range(5):
-        page.keyboard.down("Enter")  # the second and later ones are repetitions
+        page.keyboard.down("Enter")
     page.keyboard.up("Enter")
     at(page, 2)
     assert len(person.said()) == 1
@@ -328,6 +250,8 @@ def test_a_phone(person, browser):
     page.locator("#stop").tap()
     at(page, 2)
     page.locator("#safe").tap()
+    page.wait_for_timeout(220)
+    page.locator("#ask-ways").get_by_text("Safe to the end").tap()
     at(page, 3)
     assert len(person.said()) == 2
     phone.close()

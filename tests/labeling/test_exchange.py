@@ -65,6 +65,14 @@ def answer_lists(draw) -> list[Answer]:
         rest = {key: draw(amounts) for key in ("seconds", "pace", "time")}
         watched = draw(st.none() | st.integers(0, steps))
         review = draw(st.booleans())
+        if verdict == STOP:
+            rest["kinds"] = tuple(draw(st.sets(st.sampled_from(["near", "too fast", "off-road"]))))
+            rest["severity"] = draw(st.sampled_from([0.25, 0.5, 1.0]))
+        if draw(st.booleans()):
+            rest["takeovers"] = ((0, draw(st.integers(1, steps))),)
+        rest["note"] = draw(
+            st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), max_size=9)
+        )
         answers.append(
             Answer(
                 name, episode, verdict, stop, showing, watched=watched, review=review, imported=True, **rest
@@ -116,9 +124,12 @@ def test_stops_with_reasons_do_not_fit_into_a_file(tmp_path):
 def test_labels_as_answers():
     labels = Labels.for_episodes(ragged([5, 3]), [4, -1], severity=[0.5, 1.0])
     assert answers_from_labels(labels, "rule") == [
-        Answer("rule", 0, STOP, 4, imported=True),
+        Answer("rule", 0, STOP, 4, imported=True, severity=0.5),
         Answer("rule", 1, SAFE, imported=True),
     ]
+    why = Labels.for_episodes(ragged([5, 3]), [4, -1], [[0.0, 0.25], [0.0, 0.0]], ("near", "fast"))
+    assert answers_from_labels(why, "rule")[0].kinds == ("fast",)
+    assert answers_from_labels(why, "rule")[0].severity == 0.25
     with pytest.raises(RciError, match="annotator's name"):
         answers_from_labels(labels, "")
 
@@ -184,7 +195,15 @@ HEAD = "annotator,episode,verdict,stop_index"
         (f"{HEAD},watched\nann,1,safe,,4\n", "episode 1 has the moments 0 to 3, got watched 4"),
         (f"{HEAD},showing\nann,1,safe,,-1\n", "showing must be a number from 0 on, got -1"),
         (f"{HEAD},review\nann,1,safe,,maybe\n", "line 2: review must be true or false, got 'maybe'"),
-        ("annotator,episode,stop_index,severity\nann,1,2,0.5\n", "an answer has no severity, got '0.5'; read graded"),
+        (f"{HEAD},severity\nann,1,stop,2,1.5\n", "severity must be a number above 0 and at most 1, got '1.5'"),
+        (f"{HEAD},severity\nann,1,safe,,0.5\n", "line 2: only a stop has kinds of danger and a severity"),
+        (f"{HEAD},kinds\nann,1,stop,2,near;near\n", "line 2: a stop names a kind of danger once, got near, near"),
+        (f"{HEAD},kinds\nann,1,stop,2,=1+1\n", "line 2: a kind of danger is 1 to 30 letters.*got '=1"),
+        (f"{HEAD},takeovers\nann,1,safe,,1-2\n", "takeovers must be written as 3..7;10..20, got '1-2'"),
+        (f"{HEAD},takeovers\nann,1,safe,,2..1\n", "line 2: a takeover begins at step 0 or later and ends after"),
+        (f"{HEAD},takeovers\nann,1,safe,,0..4\n", "episode 1 has 3 steps, so a takeover cannot last up to step 4"),
+        (f"{HEAD},note\nann,1,safe,,{'x' * 401}\n", "line 2: a note has at most 400 characters, this one has 401"),
+        (f"{HEAD},notes\nann,1,safe,,x\n", "unknown column 'notes'. Did you mean `note`"),
         ("annotator,episode,Verdict,stop_index\nann,1,unsure,\n", "unknown column 'Verdict'. Did you mean `verdict`"),
         ("annotator,episode,verdit,stop_index\nann,1,unsure,\n", "unknown column 'verdit'. Did you mean `verdict`"),
     ],

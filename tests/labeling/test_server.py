@@ -26,6 +26,7 @@ from rci.cli.serving import Request, serve
 from rci.data.errors import RciError
 from rci.labeling.people.session import read_session
 from rci.labeling.server import listen
+from rci.labeling.server.fields import FIELDS
 from rci.labeling.server.image_files import picture_of
 from rci.labeling.server.listen import MOST_CONNECTIONS
 
@@ -194,6 +195,14 @@ def test_bodies_that_are_no_request(client, body, status):
         {"watched": None},
         {"review": 1},
         {"annotator": "bob"},
+        {"note": 5},
+        {"note": "x" * 401},
+        {"note": "two\nlines"},
+        {"note": "\ud800"},
+        {"severity": 0.5},
+        {"takeovers": [[0, 1]]},
+        {"verdict": "stop", "stop_index": 1, "kinds": ["near"]},
+        {"verdict": "stop", "stop_index": 1, "severity": 0.5},
     ],
 )
 def test_wrong_fields_are_named(client, change):
@@ -254,7 +263,7 @@ def test_what_is_not_http_does_no_harm(client, junk):
     body=st.one_of(
         st.binary(max_size=300),
         st.dictionaries(
-            st.sampled_from(["id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "review"]),
+            st.sampled_from(sorted(FIELDS)),
             st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20)),
         ).map(lambda fields: json.dumps(fields).encode()),
     ),
@@ -263,6 +272,126 @@ def test_no_request_makes_the_server_stumble(client, method, path, tail, body):
     headers = {"Origin": f"http://{client.link.netloc}", "Content_Type": "application/json"}
     status, _ = client.request(method, path + tail, body, **headers)
     assert 200 <= status < 500
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory):
+    """A server that asks for everything, where some episodes are gold and some come twice."""
+    folder = tmp_path_factory.mktemp("asking")
+    (folder / "gold.csv").write_text("episode,stop_index\n3,1\n")
+    options = [
+        "--kinds",
+        "near, fast",
+        "--severity",
+        "--takeovers",
+        "--gold",
+        str(folder / "gold.csv"),
+        "--repeats",
+        "1",
+    ]
+    with server(folder, EPISODES, "--annotator", "ann", "--annotator", "bob", *options) as one:
+        yield one
+
+
+def test_what_is_asked_for_is_told(asking, client):
+    told = asking.client("ann").get("api/session")
+    assert (told["kinds"], told["severity"], told["takeovers"], told["stops"]) == (
+        ["near", "fast"],
+        True,
+        True,
+        False,
+    )
+    told = client.get("api/session")
+    assert (told["kinds"], told["severity"], told["takeovers"]) == ([], False, False)
+
+
+def test_remarks_come_back_and_the_list_tells_only_what_was_said(asking):
+    client = asking.client("ann")
+    before = client.get("api/items")
+    assert before["total"] == len(before["items"]) > len(EPISODES)
+    assert all(set(item) == {"key", "position"} for item in before["items"])
+    first = client.get("api/session")["next"]
+    steps = client.get(f"api/items/{first}")["steps"]
+    said = {"kinds": ["fast"], "severity": 0.5, "takeovers": [[0, 1], [1, steps]], "note": "\U0001f415" * 400}
+    many = {"takeovers": [[i, i + 1] for i in range(steps)]}
+    assert client.answer("many-takeovers", first, "unsure", **many)[0] == 200
+    body = {
+        "id": "all-there-is",
+        "item": first,
+        "verdict": "stop",
+        "stop_index": 1,
+        "seconds": 1,
+        "pace": 5,
+        "watched": 1,
+    }
+    body = json.dumps({**body, **said}, ensure_ascii=False).encode()  # as a browser writes it
+    assert client.post("api/answers", body)[0] == 200
+    shown = {"verdict": "stop", "stop_index": 1, **said}
+    assert client.get(f"api/items/{first}")["answer"] == shown
+    after = client.get("api/items")
+    assert [item for item in after["items"] if item["key"] == first] == [
+        {"key": first, "position": 0, **shown}
+    ]
+    # Its repetition stands where it stood, and is no different from the others: the list does not grow by it.
+    others = [[item for item in found["items"] if item["key"] != first] for found in (before, after)]
+    assert others[0] == others[1]
+    assert [item["key"] for item in asking.client("bob").get("api/items")["items"]] != [
+        i["key"] for i in after["items"]
+    ]
+    assert client.post("api/undo", {"id": "the-first-undo"})[0] == 200
+    assert client.post("api/undo", {"id": "the-second-undo"})[0] == 200
+    assert client.get("api/items") == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kinds": []}, "which kind of danger it was: near, fast"),
+        ({"kinds": ["neer"]}, "unknown kind of danger 'neer'. Did you mean 'near'"),
+        ({"kinds": ["near", "near"]}, "once"),
+        ({"kinds": "near"}, "a list of names"),
+        ({"kinds": [["near"]]}, "1 to 30 letters"),
+        ({"severity": 0}, "above 0 and at most 1"),
+        ({"severity": True}, "above 0 and at most 1"),
+        ({"severity": "1"}, "above 0 and at most 1"),
+        ({"takeovers": [[0, 99]]}, "cannot last up to step 99"),
+        ({"takeovers": [[0, 2], [1, 3]]}, "must not overlap"),
+        ({"takeovers": [[0, 1]] * 65}, "at most 64 takeovers"),
+        ({"takeovers": {"0": 1}}, "pairs of whole numbers"),
+        ({"verdict": "safe"}, "only a stop has kinds of danger"),
+        ({"note": "\u202etxet"}, "U+202E"),
+    ],
+)
+def test_wrong_remarks_are_named(asking, change, message):
+    client = asking.client("ann")
+    body = {"stop_index": 0, "kinds": ["near"], "verdict": "stop", **change}
+    status, answer = client.answer("an-id-of-mine", client.get("api/session")["next"], **body)
+    assert status == 400
+    assert message in answer["error"]
+
+
+def test_the_stops_of_the_logs_are_shown_only_where_that_is_asked_for(tmp_path, client):
+    assert "recorded_stop" not in client.get(f"api/items/{client.get('api/session')['next']}")
+    rci.save(rci.label(EPISODES, [2, None, 4, None]), tmp_path / "episodes-labels")
+    with server(tmp_path, EPISODES, "--show-stops", "--order", "sequential") as one:
+        told = one.client().get("api/session")
+        assert told["stops"] is True
+        item = one.client().get(f"api/items/{told['next']}")
+        assert item["recorded_stop"] == 2
+        assert one.client().get(f"api/items/{item['after']}")["recorded_stop"] == -1
+    rci.save(EPISODES, tmp_path / "alone")
+    for wrong, message in (
+        ({"show_stops": True, "repeats": 0.5}, "would measure nobody: leave --show-stops out"),
+        ({"stops": tmp_path / "episodes"}, "holds 'episodes', but 'labels' is needed"),
+        (
+            {"show_stops": True, "episodes": tmp_path / "alone"},
+            "needs labels beside the episodes, in .*alone-labels",
+        ),
+    ):
+        given = {"episodes": tmp_path / "episodes", "folder": tmp_path / "others", "port": 0} | wrong
+        with pytest.raises(RciError, match=message):
+            serve(Request(**given), print)
+        assert not (tmp_path / "others").exists()
 
 
 def label_all(client: Client, prefix: str) -> list[str]:
@@ -471,6 +600,8 @@ def test_two_annotators_at_once_lose_and_double_nothing(tmp_path):
         ({"shown_as": "highwy"}, "Did you mean 'highway'"),
         ({"shown_as": "highway"}, "highway"),
         ({"reveal": True}, "nothing to reveal"),
+        ({"kinds": ("near",)}, "a single kind of danger"),
+        ({"kinds": ("a", "a")}, "different names"),
         ({"host": "no.such.host.invalid"}, "no address of this machine: .* --host 127.0.0.1"),
         ({"host": "192.0.2.77"}, "no address of this machine: .* --host 127.0.0.1"),
         ({"costs": Path("none")}, "nothing at none"),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rci.data.budgets import limits, parse_budget
+from rci.data.budgets import in_words, limits, parse_budget
 from rci.data.errors import RciError
 from rci.data.types import StepCosts
 from rci.learning.budget import (
@@ -89,6 +89,12 @@ def test_limits_go_by_the_order_of_the_channels():
     [
         ("0.05", 0.05),
         ("inf", math.inf),
+        ("5%", 0.05),
+        (" 0.7 % ", 0.007),
+        ("0%", 0.0),
+        ("100%", 1.0),
+        ("road=1%, proximity=5%", "proximity=0.05,road=0.01"),
+        ({"road": "1%"}, "road=0.01"),
         ("P30", "P30"),
         ("p12.5", "P12.5"),
         (0, 0.0),
@@ -102,11 +108,34 @@ def test_budgets_as_written(text, value):
     assert parse_budget(parse_budget(text)) == value
 
 
+def test_every_share_is_the_number_that_its_digits_say():
+    """A division of floats would miss some of them by the last bit."""
+    assert [parse_budget(f"{tenths / 10:g}%") for tenths in range(1001)] == [
+        float(f"{tenths / 1000:g}") for tenths in range(1001)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "words"),
+    [
+        (0.05, "5%"),
+        ("0.125%", "0.125%"),
+        ("inf", "no budget"),
+        ("p30", "P30"),
+        ("road=0.01,near=inf", "near no budget, road 1%"),
+    ],
+)
+def test_budgets_in_words(budget, words):
+    assert in_words(budget) == words
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "-0.1", "nan", "P101", "lots", "", "P", -1.0, "5", 1.5, True, None, "a=2", "a=0.1,b", "a=0.1,a=0.2", "a=",
-        "=0.1", "a=0.1,", {}, {"a": 5}, {"a": None}, {"a=b": 0.1}, {3: 0.1}, {"": 0.1},
+        "=0.1", "a=0.1,",
+        "500%", "-5%", "%", "5%%", "nan%", "inf%", "x%", "a=101%",
+        {}, {"a": 5}, {"a": None}, {"a=b": 0.1}, {3: 0.1}, {"": 0.1},
     ],
 )  # fmt: skip
 def test_bad_budgets(text):

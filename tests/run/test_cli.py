@@ -2,14 +2,22 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 
 import pytest
+from typer.main import get_command
 
 from rci.cli import main as cli
+from rci.cli.help import HEADINGS, VERBS, heading_of
+from rci.data import extras
+from rci.data.store import read, read_manifest
 from rci.engines import cores
+from rci.learning import learn
+from rci.pipeline.config import load_config
+from rci.pipeline.sentences import sentences
 
 RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 
@@ -33,6 +41,7 @@ def rci_here(monkeypatch, capsys):
     return run
 
 
+ORDER = ["run", "report", "collect", "label", "redistribute", "learn", "select", "evaluate", "inspect"]
 COMMANDS = ["run", "collect", "label", "redistribute", "learn", "select", "evaluate", "report", "inspect"]
 
 
@@ -82,6 +91,35 @@ def demo(tmp_path_factory):
     return folder, json.loads(result.stdout)
 
 
+def test_help_is_in_the_order_of_the_pipeline_and_says_whole_sentences(rci_here, tmp_path):
+    text = rci_here("--help", cwd=tmp_path).stdout
+    headings = [line[:-1] for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options", *HEADINGS]
+    listed = [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert [name for name in listed if name in COMMANDS] == ORDER
+    assert not re.search(r"\.\.\.$", text, re.MULTILINE)  # nothing is cut off
+
+
+def test_every_command_of_a_verb_is_there():
+    commands = get_command(cli.app).commands
+    assert set(VERBS) <= set(commands)
+    assert all(heading_of(command) in HEADINGS for command in commands.values())
+    assert not set(commands) & {verb for verbs in VERBS.values() for verb in verbs}
+
+
+def test_it_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "rci", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[0]) == (0, "rci")
+
+
+def test_without_its_packages_the_command_line_says_what_a_robot_has():
+    code = "import sys; sys.modules['typer'] = None; from rci.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "needs the package 'typer', which is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_stages_one_by_one(demo):
     folder, scores = demo
     assert scores["kind"] == "scores"
@@ -109,6 +147,88 @@ def test_a_stage_is_not_done_twice(demo):
     result = rci(*again, cwd=demo[0])
     assert "unchanged" in result.stderr
     assert os.stat(demo[0] / "costs" / "cost.npy").st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("episodes", r"episodes: 60 episodes of point with [\d,]+ steps \(\d+ to \d+ each\)\."),
+        ("episodes-oracle", r"episodes-oracle: The truth about 60 episodes: \d+ of them became unsafe\."),
+        ("labels", r"labels: \d+ of 60 episodes were stopped \(\d+\.\d%\)\."),
+        (
+            "costs",
+            r"costs: Costs of [\d,]+ steps in 60 episodes by rudder; they sum exactly to the label .*\.",
+        ),
+        (
+            "labels-behaviour",
+            r"labels-behaviour: A model of the behaviour in the logs \(a mixture of Gaussians\)\.",
+        ),
+        ("policy", r"policy: A policy by bcq-lagrangian for a budget of P30\."),
+        (
+            "scores",
+            r"scores: \d+ of 20 test episodes were unsafe: .*% \(95% interval .*\)\. The mean return is .*\.",
+        ),
+    ],
+)
+def test_results_are_sentences(demo, name, said):
+    assert re.fullmatch(said, sentences(demo[0] / name).removeprefix(f"{demo[0]}/"))
+
+
+def test_details_are_behind_a_flag(demo, rci_here):
+    short = rci_here("label", "episodes", "--rule", "point", "--out", "labels", cwd=demo[0])
+    assert len(short.stdout.splitlines()) == 1
+    long = rci_here("label", "episodes", "--rule", "point", "--out", "labels", "-v", cwd=demo[0])
+    assert long.stdout.startswith(short.stdout)
+    assert "stop_index.npy" in long.stdout
+
+
+def test_other_settings_replace_nothing_unless_that_is_wanted(demo, rci_here):
+    first = ("label", "episodes", "--noise", "noisy", "--out", "seen")
+    assert rci_here(*first, cwd=demo[0]).returncode == 0
+    before = read_manifest(demo[0] / "seen")["hash"]
+    other = ("label", "episodes", "--out", "seen")
+    refused = rci_here(*other, cwd=demo[0])
+    assert refused.returncode == 2
+    assert "made with other settings (noise noisy, now clean)" in refused.stderr
+    assert read_manifest(demo[0] / "seen")["hash"] == before
+    assert "unchanged" in rci_here(*first, cwd=demo[0]).stderr
+    assert rci_here(*other, "--overwrite", cwd=demo[0]).returncode == 0
+    assert read_manifest(demo[0] / "seen")["hash"] == read_manifest(demo[0] / "labels")["hash"]
+
+
+def test_a_share_is_the_same_budget_as_its_number(demo, rci_here):
+    tiny = ("--method", "bc-safe", "--set", "updates=2", "--set", "hidden=4")
+    words = ("learn", "episodes", "labels", "costs", *tiny)
+    assert rci_here(*words, "--budget", "0.9", "--out", "number", cwd=demo[0]).returncode == 0
+    again = rci_here(*words, "--budget", "90%", "--out", "number", cwd=demo[0])
+    assert "learn  unchanged" in again.stderr  # one key, so one policy
+    assert "for a budget of 90%" in again.stdout
+    parts = (read(demo[0] / kind, kind) for kind in ("episodes", "labels", "costs"))
+    policy = learn(*parts, method="bc-safe", budget="90%", updates=2, hidden=4)
+    assert policy.hash == read(demo[0] / "number").hash
+    assert load_config("point", "quick", flags=["compare.budgets=[5%,20%]"]) == load_config(
+        "point", "quick", flags=["compare.budgets=[0.05,0.2]"]
+    )
+
+
+def test_what_is_missing_is_said_before_any_work(demo, rci_here, monkeypatch):
+    """No folder, no recording, no training: the packages are looked for first."""
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    for words, said in (
+        (("run", "fetch-reach", "--out", "x"), "the task 'fetch-reach' needs mujoco and gymnasium_robotics, which are "
+         "not installed: pip install 'rci[fetch]'."),
+        (("collect", "fetch-reach", "--out", "x"), "pip install 'rci[fetch]'"),
+        (("run", "point", "--engine", "ray", "--out", "x"), "the engine 'ray' needs ray, which is not installed: pip "
+         "install 'rci[ray]'."),
+        (("run", "point", "--store", "s3://x/y", "--out", "x"), "a store of results needs fsspec"),
+        (("run", "point", "--log", "mlflow", "--out", "x"), "--log mlflow needs mlflow, which is not installed: pip "
+         "install 'rci[mlflow]'."),
+        (("export", "policy", "--onnx", "--out", "x.onnx"), "pip install 'rci[onnx]'"),
+    ):  # fmt: skip
+        done = rci_here(*words, cwd=demo[0])
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert not (demo[0] / "x").exists()
 
 
 def test_stops_from_a_file(demo, rci_here):
@@ -143,7 +263,7 @@ MISTAKES = [
     (("redistribute", "episodes", "labels", "--set", "epoch=2", "--out", "x"), "Did you mean 'epochs'?"),
     (("learn", "episodes", "labels", "costs", "--budget", "-1", "--out", "x"), "the smallest is 0"),
     (("learn", "episodes", "labels", "costs", "--method", "cpo", "--out", "x"), "unknown learner 'cpo'"),
-    (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 0.05"),
+    (("learn", "episodes", "labels", "costs", "--budget", "5", "--out", "x"), "for 5% write 5% or 0.05"),
     (("learn", "episodes", "labels", "costs", "--budget", "a=0.1,b=0.2", "--out", "x"), "these costs have no channels"),
     (("learn", "episodes", "labels", "costs", "--set", "behaviour.hiden=3", "--out", "x"), "Did you mean 'hidden'?"),
     (("learn", "episodes", "labels", "costs", "--method", "cdt", "--behaviour", "labels-behaviour", "--out", "x"),
@@ -169,6 +289,21 @@ MISTAKES = [
     (("learn", "episodes", "labels", "costs"), "Missing option"),
     (("collect", "point", "--episodes", "0", "--out", "x"), "Invalid value for '--episodes'"),
     (("nonsense",), "No such command"),
+    (("train",), "No such command 'train'. Did you mean 'learn' (Train a policy"),
+    (("fit",), "Did you mean 'redistribute' (Turn one bit"),
+    (("fit",), "or 'learn' (Train a policy"),
+    (("evalute",), "Did you mean 'evaluate'?"),
+    (("learn", "episodes", "labels", "costs", "--budget", "500%", "--out", "x"), "'500%' would allow everything"),
+    (("learn", "episodes", "labels", "costs", "--budget", "5%,0.05", "--out", "x"), "the budget 0.05 is given twice"),
+    (("learn", "episodes", "labels", "costs", "--log", "excel", "--out", "x"), "unknown tracker 'excel'"),
+    (("learn", "episodes", "labels", "costs", "--method", "sac", "--out", "x"), "the best one whose chance of a stop"),
+    (("redistribute", "episodes", "labels", "--compare", "uniform", "--overwrite", "--out", "x"), "folder of its own"),
+    (("learn", "episodes", "labels", "costs", "--budget", "P40", "--method", "bcq-lagrangian", "--set", "updates=6",
+      "--set", "behaviour.updates=20", "--out", "policy"),
+     "made with other settings (budget P30, now P40; hidden 8, now not set"),
+    (("label", "episodes", "--out", "labels", "--seed", "4"), "made with other settings (seed 0, now 4)"),
+    (("label", "episodes", "--out", "costs", "--overwrite"), "it is not overwritten with 'labels'"),
+    (("evaluate", "policy", "--task", "point", "--episodes", "21", "--out", "scores"), "replace it with --overwrite"),
 ]  # fmt: skip
 
 

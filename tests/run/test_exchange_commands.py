@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -193,3 +194,50 @@ def test_what_stands_there_is_kept(stages, tmp_path):
 def test_a_folder_that_is_no_policy(stages, tmp_path):
     with pytest.raises(RciError, match="'policy' is needed"):
         export_policy(stages / "costs", tmp_path / "x.onnx", 0)
+
+
+def test_names_go_with_policies_and_monitors(tmp_path, point_episodes, point_labels):
+    """From episodes with names to what a robot loads, and to what is printed."""
+    names = (rci.Signal("x", "m"), rci.Signal("y", "m"), rci.Signal("vx", "m/s"), rci.Signal("vy", "m/s"))
+    signals = rci.Signals(names, (rci.Signal("push x"), rci.Signal("push y")), rate=10.0)
+    named = replace(point_episodes, signals=signals)
+    half = len(named) // 2
+    parts = []
+    for chosen in (np.arange(half), np.arange(half, len(named))):
+        episodes = named.take(chosen)
+        parts.append(
+            (episodes, rci.Labels.for_episodes(episodes, np.asarray(point_labels.stop_index)[chosen]))
+        )
+    (episodes, labels), held_out = parts
+    costs = rci.redistribute(episodes, labels, epochs=1, hidden=8)
+    policy = rci.learn(episodes, labels, costs, method="bc", budget="inf", updates=5, hidden=8)
+    rci.save(policy, tmp_path / "policy")
+    runner = rci.runtime.load(tmp_path / "policy")
+    assert rci.Signals.from_table(runner.info["signals"]) == signals
+    with pytest.raises(
+        RciError, match=r"of shape \(4,\) \(x \[m\], y \[m\], vx \[m/s\], vy \[m/s\]\), one or"
+    ):
+        runner.act(np.zeros(3))
+    for name, record in (("costs", costs), ("episodes", held_out[0]), ("labels", held_out[1])):
+        rci.save(record, tmp_path / name)
+    done = run(
+        "monitor", *(tmp_path / name for name in ("costs", "episodes", "labels")), "--out", tmp_path / "m"
+    )
+    assert done.exit_code == 0, done.output
+    assert (
+        "it watches obs: x [m], y [m], vx [m/s], vy [m/s]\nit watches action: push x, push y\n" in done.output
+    )
+    monitor = rci.runtime.load_monitor(tmp_path / "m")
+    assert rci.Signals.from_table(monitor.info["signals"]) == signals
+    with pytest.raises(RciError, match=r"expects 4 numbers as obs \(x \[m\], y \[m\]"):
+        monitor.step(np.zeros(3), np.zeros(2))
+    for folder, line in (("policy", "obs: x [m], y [m], vx [m/s], vy [m/s]"), ("m", "action: push x, push y"),
+                         ("episodes", "rate: 10.0")):  # fmt: skip
+        assert line in run("inspect", tmp_path / folder).output
+    table = tmp_path / "costs.csv"
+    rci.save(labels, tmp_path / "own-labels")
+    rci.save(episodes, tmp_path / "own")
+    done = run("export", tmp_path / "own", tmp_path / "own-labels", tmp_path / "costs", "--out", table)
+    assert done.exit_code == 0, done.output
+    assert table.read_text().splitlines()[0] == "episode,step,cost,stopped"
+    assert len(table.read_text().splitlines()) == 1 + len(costs.cost)

@@ -103,8 +103,11 @@ def test_chunks_are_the_shard(fleet, monkeypatch, most):
         chunks = list(chunks_of(shard, names))
         logs = rci.import_logs(shard)
         whole = joined(chunks)
-        assert whole.episodes.hash == logs.episodes.hash
-        assert whole.labels(whole.episodes).hash == logs.labels().hash
+        stored = {name: getattr(logs.episodes, name) for name in rci.Episodes.stored}
+        same = rci.Episodes(**stored)  # of shards, neither names nor keys are kept
+        assert whole.episodes.hash == same.hash
+        labels = rci.Labels.for_episodes(same, logs.stop_index, logs.severity)
+        assert whole.labels(whole.episodes).hash == labels.hash
         assert whole.rows.sum() == parquet.read_metadata(shard).num_rows
         for chunk in chunks:
             count, steps = padded_shape(int(chunk.kept.max()), chunk.obs.shape[1] + chunk.action.shape[1])
@@ -437,3 +440,9 @@ def test_memory_does_not_grow_with_the_shard(tmp_path):
     assert done.returncode == 0, done.stderr
     small, large = map(float, done.stdout.split())
     assert large - small < 60, done.stdout
+
+
+def test_mappings_that_change_rows_are_for_imports(fleet, tmp_path):
+    (tmp_path / "columns.toml").write_text('missing = "forward"\n')
+    with pytest.raises(RciError, match="shards are written back row by row, so missing, time, .* rci import"):
+        resolve_columns(find_shards(fleet / "logs"), tmp_path / "columns.toml", "")

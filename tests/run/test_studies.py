@@ -21,7 +21,7 @@ from rci.studies.paper.scales import scale_called
 from rci.studies.reference import study as reference
 from rci.studies.reference.drivers import PRICES, drivers, family_of
 from rci.studies.reference.drivers import key_of as driver_key
-from rci.studies.study import RowsFile, Study, complete, key_from, once
+from rci.studies.study import Pace, RowsFile, Study, complete, key_from, once
 
 RESULTS = Path(__file__).parent.parent.parent / "results"
 
@@ -96,6 +96,26 @@ def test_a_row_comes_with_the_last_of_its_tests(tmp_path, ran, monkeypatch):
     monkeypatch.setattr(RowsFile, "add", lambda self, row: seen.append([*ran]))
     complete(two, RowsFile(tmp_path / "rows.json"), tmp_path, None, quiet)
     assert seen == [["logs", "train-a", "test-a"]]
+
+
+def test_the_time_left_is_that_of_the_stages_that_are_left(monkeypatch):
+    """Four labels, two policies; labels take 2 s in the median, policies 60 s; two jobs are done at once."""
+    now = [0.0]
+    monkeypatch.setattr(studies.time, "monotonic", lambda: now[0])
+    jobs = [Job(name, "learn" if name in "xy" else "label", {}, 0, {}, Path(name)) for name in "abcdxy"]
+    pace = Pace(jobs)
+    now[0] = 33.0
+    pace.done("a", 1.0)
+    pace.done("b", 2.0)
+    pace.done("c", 3.0)
+    assert pace.seconds_left() == math.inf  # nobody knows how long policies take
+    pace.done("x", 60.0)
+    pace.done("another", 1000.0)
+    assert pace.seconds_left() == pytest.approx((2.0 + 60.0) / (66.0 / 33.0))
+    pace.done("d", None)  # unchanged: it took no time, and says nothing of others
+    assert pace.seconds_left() == pytest.approx(60.0 / 2.0)
+    pace.done("y", 60.0)
+    assert pace.seconds_left() == 0.0
 
 
 def test_a_failure_may_be_a_row(tmp_path, ran):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
-from rci.studies.sweep.grid import combinations, identity, parse_grid, points_of, read_grid, told
+from rci.studies.sweep.grid import combinations, identity, parse_grid, points_of, read_grid, values_text
 from rci.studies.sweep.plan import plan_points
 
 POINT = 'task = "point"\n'
@@ -168,7 +168,7 @@ def test_what_means_the_same():
     assert identity(1) == identity(1.0) != identity(True)
     assert identity([0.1, {"a": 2}]) == identity((0.1, {"a": 2.0}))
     assert identity("1") != identity(1)
-    assert told({"a": True, "b": "x", "c": [1, float("inf")]}) == 'a=true, b=x, c=[1, "inf"]'
+    assert values_text({"a": True, "b": "x", "c": [1, float("inf")]}) == 'a=true, b=x, c=[1, "inf"]'
 
 
 def test_the_grids_of_the_docs():

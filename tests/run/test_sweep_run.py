@@ -116,6 +116,15 @@ def test_jobs_that_points_share_are_planned_once(grid):
         assert set(job.inputs.values()) == {plan.jobs[need].output for need in job.needs}
 
 
+def test_titles_have_the_values_that_all_points_agree_on(grid):
+    titles = {job.title for job in planned(grid).jobs.values() if job.stage in ("collect", "learn")}
+    assert titles == {
+        "record episodes (seed=0)", "record episodes (seed=1)",
+        *(f"learn {method}, no budget (label.noise={noise}, seed={seed})"
+          for method in ("reward-only", "rci") for noise in ("clean", "noisy") for seed in (0, 1)),
+    }  # fmt: skip
+
+
 def test_names_do_not_depend_on_the_layout_of_the_grid(grid, tmp_path):
     other = tmp_path / "other.toml"
     other.write_text(

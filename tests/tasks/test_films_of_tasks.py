@@ -12,14 +12,13 @@ import pytest
 from gymnasium import Env
 
 import rci.tasks
-from rci.collection import collect
 from rci.data.errors import RciError
-from rci.data.types import Episode, Episodes
+from rci.data.types import Episodes
 from rci.tasks import TASKS
 from rci.tasks.base import BehaviourPolicy, uniform_actions
 from rci.tasks.fetch_reach.film import paths_film
 from rci.tasks.fetch_reach.hazard import GOAL, GOAL_RADIUS, GOAL_REACH, GRIPPER, HAZARD, START, Hazard
-from rci.tasks.film import MOST_TRACKS, Film, signal_film
+from rci.tasks.film import Film
 from rci.tasks.highway.film import road_film, unclipped, way
 from rci.tasks.highway.scene import read_scene
 from rci.tasks.highway.task import hold_lane
@@ -321,42 +320,6 @@ def test_every_task_has_a_film_of_plain_numbers(name: str) -> None:
     assert all(len(array) == 4 for array in film.arrays.values())
     for view in film.facts.get("views", []):
         assert {shape["look"] for shape in view["shapes"]} <= LOOKS
-
-
-# Signals
-
-
-def test_columns_that_move_come_first() -> None:
-    time = np.arange(4.0)
-    obs = np.stack([np.full(4, 7.0), time, np.zeros(4), -time], -1)
-    action = np.stack([np.ones(3), time[:3]], -1)
-    film = signal_film(Episode(obs, action, np.zeros(3), False, True))
-    assert film.kind == "signals"
-    names = [track["name"] for track in film.facts["tracks"]]
-    assert names == ["obs 1", "obs 3", "action 1", "obs 0", "obs 2", "action 0"]
-    values = {
-        track["name"]: film.arrays[track["array"]][:, track["column"]] for track in film.facts["tracks"]
-    }
-    assert values["obs 3"].tolist() == [0, -1, -2, -3]
-    assert values["obs 0"].tolist() == [7] * 4
-    assert values["action 1"].tolist() == [0, 1, 2]
-
-
-def test_matrices_are_named_by_row_and_column_and_only_some_are_sent() -> None:
-    obs = np.random.default_rng(0).normal(size=(3, 20, 10))
-    film = signal_film(Episode(obs, np.zeros((2, 1)), np.zeros(2), False, True))
-    assert len(film.facts["tracks"]) == MOST_TRACKS == 24
-    assert film.facts["tracks"][23] == {"name": "obs 2,3", "array": "obs", "column": 23}
-    assert film.arrays["obs"].shape == (3, 24)
-    assert film.arrays["obs"][:, 23].tolist() == obs[:, 2, 3].tolist()
-    assert film.arrays["action"].shape == (2, 0)
-
-
-def test_recorded_episodes_play_as_they_were_collected() -> None:
-    episodes, _ = collect("point", 2, "seeker", seed=0)
-    film = signal_film(episodes[1])
-    assert [track["name"] for track in film.facts["tracks"]][:2] == ["obs 0", "obs 1"]
-    assert film.arrays["obs"].shape == (episodes.lengths[1] + 1, 4)
 
 
 def test_the_disc_is_drawn_to_its_own_scale() -> None:

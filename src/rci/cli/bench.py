@@ -13,7 +13,7 @@ from rci.pipeline.command_line import AsJson, Seed, Settings, Workers, print_jso
 bench = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Speeds against the reference, measured in the same run.\n\nExample: rci bench sim",
+    help="Measure speeds against the reference, in the same run.\n\nExample: rci bench sim",
 )
 
 
@@ -144,6 +144,41 @@ def bench_budgets(
         return
     print_text(budget_table(found))
     for line in verdicts(found, floor_of(task)):
+        print_text(line)
+
+
+@bench.command(name="takeovers")
+def bench_takeovers(
+    seeds: Annotated[int, typer.Option(min=1, help="Logs, each with drivers of its own.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, help="Test episodes of every policy.")] = 500,
+    first_seed: Annotated[int, typer.Option(min=0, help="The seed of the first logs.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder of logs and policies [runs/takeovers].")
+    ] = None,
+    rows: Annotated[
+        Path | None, typer.Option(help="File of rows to go on from [results/takeovers.json].")
+    ] = None,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Policies that learn from what a person drove after taking over, and policies that throw it away, on the highway.
+
+    For every seed a machine and a person are trained, and runs recorded in which the person takes over. Policies that
+    have a row are not trained again.
+
+    Example: rci bench takeovers --seeds 5
+    """
+    from rci.engines.engine import Engine
+    from rci.engines.progress import show_study
+    from rci.studies.takeovers import run_study, takeover_table, verdicts
+
+    with show_study() as (report, tell):
+        found = run_study(seeds, episodes, out, rows, Engine(workers=workers), report, tell, first_seed)
+    if as_json:
+        print_json(found)
+        return
+    print_text(takeover_table(found))
+    for line in verdicts(found):
         print_text(line)
 
 

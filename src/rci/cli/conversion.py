@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Seed, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 
 def import_dataset(
-    source: Annotated[str, typer.Argument(help="A file, a folder, or the id of a Minari dataset.")],
+    source: Annotated[
+        str, typer.Argument(help="A file, a folder, an address (s3://...), or the id of a Minari dataset.")
+    ],
     out: Out,
     data_format: Annotated[
         str | None, typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, bags or logs [by its name].")
@@ -40,16 +42,21 @@ def import_dataset(
     It may be larger than memory. If it is interrupted, the same command goes on from where it was. What was decided
     where the data are silent is printed.
 
+    Data at an address that fsspec reaches (s3://, hf://, ...) are fetched beside OUT first: pip install 'rci[store]'
+    and the package for the address, such as s3fs.
+
     Example: rci import drives.csv --mapping columns.toml --out runs/mine/episodes
+
+    Example: rci import s3://fleet/june --mapping columns.toml --out runs/june/episodes
     """
     from rci.engines.progress import show_share
     from rci.pipeline.conversion import import_to
 
     with show_share("import") as progress:
-        found, text = import_to(
+        facts, text = import_to(
             source, out, data_format, mapping, cost_above, progress, _tell_continuing, partial
         )
-    print_json(found) if as_json else print_text(text)
+    print_json(facts) if as_json else print_text(text)
 
 
 def _tell_continuing(steps: int) -> None:
@@ -63,7 +70,7 @@ def export(
     *,
     out: Annotated[str, typer.Option("--out", "-o", help="File or folder to write, or the id for Minari.")],
     data_format: Annotated[
-        str | None, typer.Option("--format", help="minari, dsrl or parquet [by the name of OUT].")
+        str | None, typer.Option("--format", help="minari, dsrl, parquet or costs [by the name of OUT].")
     ] = None,
     onnx: Annotated[bool, typer.Option("--onnx", help="A policy as an ONNX file.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")] = False,
@@ -72,7 +79,11 @@ def export(
 ) -> None:
     """Write episodes with inferred costs, sparse costs and stop flags for other programs, or a policy as ONNX.
 
+    A .csv file, or --format costs, is a table of step costs with the run and the row that each step came from.
+
     Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out demo.hdf5
+
+    Example: rci export runs/demo/episodes runs/demo/labels runs/demo/costs --out costs.csv
 
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """
@@ -81,7 +92,7 @@ def export(
     if onnx:
         if labels is not None or costs is not None or data_format is not None or overwrite:
             raise RciError("--onnx takes a policy and a file to write, and nothing else.")
-        found, text = export_policy(source, Path(out), seed)
+        facts, text = export_policy(source, Path(out), seed)
     else:
         if labels is None or costs is None:
             raise RciError(
@@ -90,8 +101,8 @@ def export(
             )
         if seed:
             raise RciError("--seed has no effect on a dataset: nothing is drawn.")
-        found, text = export_data(source, labels, costs, out, data_format, overwrite)
-    print_json(found) if as_json else print_text(text)
+        facts, text = export_data(source, labels, costs, out, data_format, overwrite)
+    print_json(facts) if as_json else print_text(text)
 
 
 def monitor(
@@ -102,9 +113,10 @@ def monitor(
     false_alarms: Annotated[
         float, typer.Option(min=0.0001, max=0.9999, help="Share of safe episodes that may be interrupted.")
     ] = 0.05,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """A monitor that scores a running episode and raises an alarm; its level is chosen on held-out safe episodes.
+    """Make a monitor that raises an alarm in a running episode; its level is chosen on held-out safe episodes.
 
     rci.runtime.load_monitor reads it, with NumPy alone. OUT-detection has a table and a figure: lead time and share of
     stops detected against false alarms.
@@ -116,5 +128,5 @@ def monitor(
     prepare_process()  # before anything imports JAX
     from rci.pipeline.conversion import write_monitor
 
-    found, text = write_monitor(costs, episodes, labels, out, false_alarms)
-    print_json(found) if as_json else print_text(text)
+    facts, text = write_monitor(costs, episodes, labels, out, false_alarms, overwrite)
+    print_json(facts) if as_json else print_text(text)

@@ -13,10 +13,11 @@ from rci.data.store import Provenance, check_place, read, read_manifest, write
 from rci.data.types import Episodes, Labels
 from rci.labeling.people.agreement import agreement, agreement_table, gold_accuracy
 from rci.labeling.people.answers import STOP, Answer
-from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve
+from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve, takeovers_of
 from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
 from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
 from rci.labeling.people.session import Session, open_session, read_session
+from rci.labeling.server.exhibit import Exhibit
 from rci.tasks import TASKS
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
@@ -33,6 +34,8 @@ class Wish:
     calibrate: bool = False
     annotators: tuple[str, ...] = ()
     missing: str = REFUSE
+    no_kinds: bool = False  # count every stop alike, whatever kind of danger it names
+    takeovers: bool = False  # when a person drove, in place of labels
 
     @property
     def to_file(self) -> bool:
@@ -68,8 +71,11 @@ def write_export(folder: Path, wish: Wish) -> Told:
         check_place(wish.out)
     episodes: Episodes = read(wish.episodes, "episodes")
     session.check_parent(episodes)
+    if wish.takeovers:
+        return _export_takeovers(session, answers, episodes, wish)
     delays = _delays(session, answers) if wish.calibrate else {}
-    agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate))
+    kinds = () if wish.no_kinds or len(session.kinds) < 2 else session.kinds
+    agreed = consensus(answers, len(episodes), wish.quorum, without_delays(delays, session.rate), kinds)
     labelled, labels = resolve(agreed, episodes, wish.missing)
     written = _write(
         labels, None if labelled is episodes else labelled, wish, _settings(session, delays, wish)
@@ -86,6 +92,12 @@ def write_export(folder: Path, wish: Wish) -> Told:
         way = "were left out" if wish.missing == DROP else "count as safe"
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
     lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
+    if labels.channels:
+        kinds_of_stops = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
+        found["kinds"] = kinds_of_stops
+        lines.append(", ".join(f"{count} for {kind}" for kind, count in kinds_of_stops.items()))
+    if any(answer.takeovers for answer in answers):
+        lines.append("takeovers were marked as well: write them with --takeovers")
     return found, "\n".join(lines)
 
 
@@ -97,9 +109,9 @@ def import_answers(folder: Path, source: Path, annotator: str | None, episodes: 
         answers = _answers_in(source, there.lengths, there.episodes_hash, annotator)
     else:
         answers = _answers_in(source, known.lengths, known.hash, annotator)
-    task = None if known is None else TASKS.get(known.task)
+    rate = None if known is None else Exhibit(known, TASKS.get(known.task)).rate
     # Only now: a file that cannot be read does not leave a new session behind.
-    session = open_session(folder, known, None if task is None else task.rate)
+    session = open_session(folder, known, rate)
     try:
         session.add_all(answers)
     finally:
@@ -124,11 +136,31 @@ def _answers_in(source: Path, lengths: Array, episodes_hash: str, annotator: str
 
 
 def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
-    if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE:
-        raise RciError("--answers exports what was pressed, as it is: no --calibrate, --quorum or --missing.")
+    if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE or wish.no_kinds or wish.takeovers:
+        raise RciError(
+            "--answers exports what was pressed, as it is: no --calibrate, --quorum, --missing, --no-kinds or "
+            "--takeovers."
+        )
     write_answers(wish.out, answers)
     said = f"{len(answers)} answers were written to {wish.out}."
     return {"answers": len(answers), "out": str(wish.out)}, said
+
+
+def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Told:
+    if wish.calibrate or wish.missing != REFUSE or wish.no_kinds or wish.to_file:
+        raise RciError(
+            "--takeovers writes when a person drove, as an artefact: --out is a folder, and there is no --calibrate, "
+            "--missing or --no-kinds."
+        )
+    if not any(answer.takeovers for answer in answers):
+        raise RciError(
+            "nobody marked a takeover; `rci serve --takeovers` asks for them. Without one there is nothing to write."
+        )
+    found = takeovers_of(answers, episodes, wish.quorum)
+    write(wish.out, found, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
+    driven, runs = int((found.end - found.begin).sum()), len(set(found.episode.tolist()))
+    result = {"takeovers": len(found), "episodes": runs, "steps": driven, "out": str(wish.out)}
+    return result, f"{len(found)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}"
 
 
 def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, Seed, print_json, print_text
+from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 labels = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="What people answered in `rci serve`: agreement, export, import.\n\n"
+    help="Compare, export and import what people answered in `rci serve`.\n\n"
     "Example: rci labels agreement runs/demo/answers",
 )
 
@@ -58,6 +58,23 @@ def serve(
     instructions: Annotated[
         str, typer.Option(metavar="TEXT", help="What to call unsafe; the page shows it.")
     ] = "",
+    kinds: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Kinds of danger to choose from, such as proximity,speed."),
+    ] = None,
+    severity: Annotated[
+        bool, typer.Option("--severity", help="Ask how bad it was: a quarter to all of the cost.")
+    ] = False,
+    takeovers: Annotated[
+        bool,
+        typer.Option("--takeovers", help="Ask where a person took over, and where the machine drives again."),
+    ] = False,
+    show_stops: Annotated[
+        bool, typer.Option("--show-stops", help="Show the stops of the logs, from EPISODES-labels.")
+    ] = False,
+    stops: Annotated[
+        Path | None, typer.Option(metavar="LABELS", help="Show the stops of these labels instead.")
+    ] = None,
     reveal: Annotated[
         bool, typer.Option("--reveal", help="The page may show what rule and oracle say.")
     ] = False,
@@ -77,13 +94,14 @@ def serve(
         from rci.engines.cores import prepare_process
 
         prepare_process()  # one core, before anything imports JAX
-    from rci.cli.serving import Request
+    from rci.cli.serving import Request, split_names
     from rci.cli.serving import serve as run_server
 
     run_server(
         Request(
             episodes, folder, tuple(annotator), host, port, order, seed, gold, repeats, votes, costs, frames,
-            shown_as, rate, instructions, reveal, new_links, browser,
+            shown_as, rate, instructions, reveal, new_links, browser, split_names(kinds), severity, takeovers,
+            show_stops, stops,
         ),
         typer.echo,
     )  # fmt: skip
@@ -122,9 +140,15 @@ def export_labels(
         list[str], typer.Option(metavar="NAME", help="Only this annotator; may be repeated.")
     ] = [],  # noqa: B006
     missing: Annotated[
-        str,
-        typer.Option(help="Episodes without a label: refuse, drop, or count them as safe."),
+        str, typer.Option(help="Episodes without a label: refuse, drop, or count them as safe.")
     ] = "refuse",
+    no_kinds: Annotated[
+        bool,
+        typer.Option("--no-kinds", help="Count every stop alike, without a channel for each kind of danger."),
+    ] = False,
+    takeovers: Annotated[
+        bool, typer.Option("--takeovers", help="When a person drove, as takeovers, in place of labels.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """One label for each episode by quorum, as labels for `rci redistribute` or as a file; or all answers as a file.
@@ -135,7 +159,7 @@ def export_labels(
     """
     from rci.cli.label_sessions import Wish, write_export
 
-    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing)
+    wish = Wish(out, episodes, answers, quorum, calibrate, tuple(annotator), missing, no_kinds, takeovers)
     found, text = write_export(folder, wish)
     print_json(found) if as_json else print_text(text)
 
@@ -158,3 +182,25 @@ def import_labels(
 
     found, text = import_answers(folder, source, annotator, episodes)
     print_json(found) if as_json else print_text(text)
+
+
+@labels.command(name="takeovers")
+def cut_takeovers(
+    episodes: Annotated[Path, typer.Argument(help="Runs in which a person took over.")],
+    takeovers: Annotated[Path, typer.Argument(help="Who drove when in them.")],
+    out: Out,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cut runs at takeovers: OUT has labels, and they belong to what the machine drove, which is in OUT-episodes.
+
+    A machine segment counts as stopped at its last step before a person took over. What the person drove is in
+    OUT-human, for `rci learn --demonstrations`. Keys of the segments have the number of the run and the first step.
+
+    Example: rci labels takeovers runs/car/episodes runs/car/takeovers --out runs/car/labels
+    """
+    from rci.cli.command_jobs import Shown, run_here
+    from rci.pipeline.trainings import cut_jobs
+
+    jobs = cut_jobs(episodes, takeovers, out)
+    run_here(jobs, Shown(as_json, overwrite=overwrite), [job.output for job in jobs])

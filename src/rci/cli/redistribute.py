@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rci.cli.command_jobs import run_here, run_in_workers
+from rci.cli.command_jobs import Shown, run_here, run_in_workers
 from rci.data.errors import RciError
 from rci.pipeline.command_line import (
     MAX_SEED,
@@ -17,9 +17,11 @@ from rci.pipeline.command_line import (
     AsJson,
     EngineName,
     Out,
+    Overwrite,
     Seed,
     Settings,
     Store,
+    Verbose,
     Workers,
     print_json,
     print_text,
@@ -53,6 +55,8 @@ def redistribute(
     address: Address = None,
     store: Store = None,
     seed: Seed = 0,
+    verbose: Verbose = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn one bit per episode into a cost per step that sums exactly to it.
@@ -67,7 +71,7 @@ def redistribute(
     """
     from rci.engines.engine import Engine
 
-    where = Engine(engine, workers, address, store)
+    where, shown = Engine(engine, workers, address, store), Shown(as_json, verbose, overwrite)
     inputs = {"episodes": episodes, "labels": labels}
     given = {"--from": source, "--compare": compare, "--method": method, "--set": settings or None}
     for one, other, why in (
@@ -80,12 +84,16 @@ def redistribute(
             raise RciError(f"{one} and {other} cannot be given together: {why}.")
     if compare is None and seeds is not None:
         raise RciError("--seeds is the number of seeds of a comparison; without --compare there is --seed.")
+    if compare is not None and (verbose or overwrite):
+        raise RciError(
+            "--verbose and --overwrite are for single step costs; a comparison has a folder of its own."
+        )
     if compare is not None:
-        _compare(inputs, compare, out, seeds or 1, seed, where, as_json)
+        _compare(inputs, compare, out, seeds or 1, seed, where, shown)
     elif source is not None:
-        _transfer({**inputs, "costs": source}, settings, out, seed, where, as_json)
+        _transfer({**inputs, "costs": source}, settings, out, seed, where, shown)
     else:
-        _redistribute(inputs, method or "rudder", settings, out, seed, where, as_json)
+        _redistribute(inputs, method or "rudder", settings, out, seed, where, shown)
 
 
 def _redistribute(
@@ -95,7 +103,7 @@ def _redistribute(
     out: Path,
     seed: int,
     engine: Engine,
-    as_json: bool,
+    shown: Shown,
 ) -> None:
     """One set of step costs: in this process, or, if it is an ensemble, its members in workers."""
     from rci.engines.cores import prepare_process
@@ -106,21 +114,21 @@ def _redistribute(
     options = stage_flags(settings)
     members = options.get("members")
     if isinstance(members, int) and members > 1:
-        run_in_workers(plan_members(method, options, seed, inputs, out), engine, as_json)
+        run_in_workers(plan_members(method, options, seed, inputs, out), engine, shown)
         return
     job = Job("redistribute", "redistribute", {"method": method, **options}, seed, inputs, out)
     if _elsewhere(engine):
-        run_in_workers([job], engine, as_json)
+        run_in_workers([job], engine, shown)
         return
     prepare_process()  # before anything imports JAX
     from rci.redistribution import parse_options
 
     parse_options(method, options)
-    run_here([job], as_json)
+    run_here([job], shown)
 
 
 def _transfer(
-    inputs: dict[str, Path], settings: list[str], out: Path, seed: int, engine: Engine, as_json: bool
+    inputs: dict[str, Path], settings: list[str], out: Path, seed: int, engine: Engine, shown: Shown
 ) -> None:
     """Step costs by the models that were fitted for others."""
     from rci.data.errors import unknown_name
@@ -135,19 +143,13 @@ def _transfer(
         raise RciError("--seed has no effect with --from: nothing is fitted.")
     job = Job("transfer", "transfer", options, 0, inputs, out)
     if _elsewhere(engine):
-        run_in_workers([job], engine, as_json)
+        run_in_workers([job], engine, shown)
     else:
-        run_here([job], as_json)
+        run_here([job], shown)
 
 
 def _compare(
-    inputs: dict[str, Path],
-    compare: str,
-    out: Path,
-    seeds: int,
-    seed: int,
-    engine: Engine,
-    as_json: bool,
+    inputs: dict[str, Path], compare: str, out: Path, seeds: int, seed: int, engine: Engine, shown: Shown
 ) -> None:
     """Several redistributors in workers; their table and the path of their page."""
     import shutil
@@ -160,7 +162,7 @@ def _compare(
     command = shlex.join(["rci", *sys.argv[1:]])
     with show_progress() as report:
         page, rows, results = run_comparison(inputs, compare, out, seeds, seed, engine, report, command)
-    if as_json:
+    if shown.as_json:
         print_json(rows)
         return
     from rci.reporting.comparison.results import text_table

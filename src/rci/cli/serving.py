@@ -13,7 +13,7 @@ from rci.data.cache import cache_folder
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
-from rci.data.types import Episodes, StepCosts
+from rci.data.types import Episodes, Labels, StepCosts
 from rci.labeling.people.answers import UNSURE
 from rci.labeling.people.files import read_answers
 from rci.labeling.people.queue import Order
@@ -48,6 +48,16 @@ class Request:
     reveal: bool = False
     new_links: bool = False
     browser: bool = False
+    kinds: tuple[str, ...] | None = None  # of danger; None, those of the session
+    severity: bool = False
+    takeovers: bool = False
+    show_stops: bool = False
+    stops: Path | None = None  # labels with the stops that are shown; None, those beside the episodes
+
+
+def split_names(text: str | None) -> tuple[str, ...] | None:
+    """Names between commas; None where nothing was given."""
+    return None if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def serve(request: Request, say: Callable[[str], None]) -> None:
@@ -63,6 +73,7 @@ def serve(request: Request, say: Callable[[str], None]) -> None:
         order=Order(request.order, request.seed, (), request.repeats, uncertainty),
         gold=gold,
         votes=request.votes,
+        kinds=request.kinds,
         rate=request.rate,
         host=request.host,
         port=request.port,
@@ -95,7 +106,10 @@ def make_exhibit(request: Request, episodes: Episodes) -> Exhibit:
             raise RciError(
                 "there is nothing to reveal: the episodes are of no known task and have no oracle."
             )
-    return Exhibit(episodes, task, pictures, costs, stops, rule, unsafe, request.instructions)
+    return Exhibit(
+        episodes, task, pictures, costs, stops, rule, unsafe, request.instructions, _recorded_stops(request, episodes),
+        request.severity, request.takeovers,
+    )  # fmt: skip
 
 
 def uncertainties(request: Request, episodes: Episodes, say: Callable[[str], None]) -> Array:
@@ -134,6 +148,21 @@ def _costs(request: Request, episodes: Episodes) -> tuple[list[Array] | None, Ar
         raise RciError(f"{request.costs} has step costs of other episodes; they cannot be shown with these.")
     stopped = costs.episodic_cost.reshape(len(costs), -1).sum(axis=1) > 0
     return np.split(costs.total, costs.step_offset[1:-1]), np.where(stopped, costs.lengths - 1, -1)
+
+
+def _recorded_stops(request: Request, episodes: Episodes) -> Array | None:
+    """Where the logs say that somebody stopped, if that is to be shown."""
+    if not request.show_stops and request.stops is None:
+        return None
+    beside = request.episodes.resolve()
+    place = request.stops or beside.with_name(f"{beside.name}-labels")
+    if request.stops is None and not (place / "manifest.json").is_file():
+        raise RciError(
+            f"--show-stops needs labels beside the episodes, in {place}; or name them with --stops LABELS."
+        )
+    labels: Labels = read(place, "labels")
+    labels.check_parent(episodes)
+    return labels.stop_index
 
 
 def _task(request: Request, episodes: Episodes) -> Task | None:

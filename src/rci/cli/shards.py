@@ -73,15 +73,15 @@ def redistribute_shards(
     else:
         models = Fit(fit_episodes or 0, method or "rudder", options, seed)
     with show_progress() as report:
-        found = run(shards, out, models, mapping, prefix, pessimism, where, report)
+        facts = run(shards, out, models, mapping, prefix, pessimism, where, report)
     if as_json:
-        print_json(found)
+        print_json(facts)
         return
-    for note in found["notes"]:
+    for note in facts["notes"]:
         print_text(f"note: {note}")
     typer.echo(
-        f"{found['shards']} shards ({found['unchanged']} unchanged), {found['episodes']} episodes, "
-        f"{found['stopped']} of them stopped, {found['steps']} steps with costs: {found['out']}"
+        f"{facts['shards']} shards ({facts['unchanged']} unchanged), {facts['episodes']} episodes, "
+        f"{facts['stopped']} of them stopped, {facts['steps']} steps with costs: {facts['out']}"
     )
 
 

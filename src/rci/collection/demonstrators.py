@@ -12,10 +12,10 @@ from functools import partial
 import jax
 import numpy as np
 
-from rci.collection.ppo import Actor, Config, blank_actor, mean_action
+from rci.collection.ppo import Config, blank_actor, noisy_action
 from rci.collection.training import train
 from rci.data.models import Demonstrators, SavedModel
-from rci.data.record import Array, expect
+from rci.data.record import expect
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.tasks import get
 from rci.tasks.base import BehaviourPolicy
@@ -53,11 +53,4 @@ def behaviours(demonstrators: Demonstrators) -> dict[str, BehaviourPolicy]:
     actors = from_arrays(stacked, demonstrators.model.arrays)
     leaves, tree = jax.tree.flatten(actors)
     each = [jax.tree.unflatten(tree, [leaf[i] for leaf in leaves]) for i in range(count)]
-    return {f"ppo-{i}": partial(_sample, actor) for i, actor in enumerate(each, 1)}
-
-
-def _sample(actor: Actor, rng: np.random.Generator, obs: Array) -> Array:
-    """A BehaviourPolicy once the actor is bound."""
-    mean = np.asarray(mean_action(actor, obs.reshape(len(obs), -1)))
-    noise = rng.standard_normal(mean.shape, np.float32)
-    return np.clip(mean + np.exp(np.asarray(actor.log_deviation)) * noise, -1.0, 1.0)
+    return {f"ppo-{i}": partial(noisy_action, actor) for i, actor in enumerate(each, 1)}

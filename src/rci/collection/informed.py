@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from rci.collection.ppo import Actor, Config, blank_start, mean_action, scaling_of
+from rci.collection.ppo import Actor, Config, blank_start, mean_action, noisy_action, scaling_of
 from rci.collection.training import Start, train
 from rci.data.errors import RciError
 from rci.data.models import Informed, SavedModel
@@ -68,11 +69,13 @@ def check_price(price: float) -> None:
         raise RciError(f"the price of a violation must be a number, 0 or more, got {price}.")
 
 
-def drive(informed: Informed) -> Callable[[Array], Array]:
-    """What the driver does, without the noise of its training: obs [n, ...] -> action [n, a]."""
+def drive(informed: Informed, rng: np.random.Generator | None = None) -> Callable[[Array], Array]:
+    """What the driver does, obs [n, ...] -> action [n, a]; with a generator with the noise of its training."""
     expect(Informed, informed=informed)
     end = _end_of(informed)
     actor = Actor(scaling_of(end.obs_moments), end.networks.actor, end.networks.log_deviation)
+    if rng is not None:
+        return partial(noisy_action, actor, rng)
     return lambda obs: np.clip(np.asarray(mean_action(actor, obs.reshape(len(obs), -1))), -1.0, 1.0)
 
 

@@ -127,6 +127,13 @@ def mean_action(actor: Actor, obs: jax.Array) -> jax.Array:
     return actor.mean(obs)
 
 
+def noisy_action(actor: Actor, rng: np.random.Generator, obs: Array) -> Array:
+    """An action as in training, obs [n, ...] -> [n, a]; a BehaviourPolicy once the actor is bound."""
+    mean = np.asarray(mean_action(actor, obs.reshape(len(obs), -1)))
+    noise = rng.standard_normal(mean.shape, np.float32)
+    return np.clip(mean + np.exp(np.asarray(actor.log_deviation)) * noise, -1.0, 1.0)
+
+
 class State(NamedTuple):
     """Everything that changes in the training."""
 

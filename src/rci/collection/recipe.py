@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ def collect(
             parts.append(record(task.make_vec(int(count)), act, seeds, task_name))
             source.append(np.full(count, number, np.int32))
             progress((first + count) / episodes)
-    joined = join(parts, np.concatenate(source), tuple(shares), task_name)
+    joined = Episodes.joined(parts, np.concatenate(source), tuple(shares), task_name)
     return joined, observe_truth(task, joined)
 
 
@@ -88,13 +87,6 @@ def split_shares(shares: Mapping[str, float], learned: Collection[str]) -> dict[
         names = learned if behaviour == PPO else [behaviour]
         split |= dict.fromkeys(names, share / len(names))
     return split
-
-
-def join(parts: list[Episodes], source: np.ndarray, sources: tuple[str, ...], task: str) -> Episodes:
-    """Several recordings as one dataset."""
-    names = ("obs", "action", "reward", "lengths", "terminated", "truncated")
-    arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Episodes(**arrays, source=source, sources=sources, task=task)
 
 
 def _behaviours(demonstrators: Demonstrators | None) -> dict[str, BehaviourPolicy]:

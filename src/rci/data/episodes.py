@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
-from rci.data.signals import Signals
+from rci.data.signals import Signals, named_signals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,8 @@ class Episodes(Record):
 
     Neither flag means that the recording breaks off for another reason, such as a person's stop.
     `source` says which of the behaviours named in `sources` recorded the episode. `signals` names the numbers of
-    observations and actions; `keys` has what identifies each episode where it came from, such as its run and its robot.
+    observations and actions; `keys` has what identifies each episode where it came from, such as its run and its robot,
+    and `row` where each step stands in the table that it came from.
     """
 
     kind: ClassVar[str] = "episodes"
@@ -62,6 +63,7 @@ class Episodes(Record):
     sources: tuple[str, ...] = ()
     signals: Signals | None = None
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by name, one for each episode
+    row: Array | None = None
 
     def __post_init__(self) -> None:
         set_fields(self, lengths=check_lengths(self.lengths))
@@ -81,6 +83,7 @@ class Episodes(Record):
             ("terminated", episodes),
             ("truncated", episodes),
             ("source", episodes),
+            *([] if self.row is None else [("row", steps)]),
         ):
             array = np.asanyarray(getattr(self, name))
             set_fields(self, **{name: array})
@@ -101,6 +104,8 @@ class Episodes(Record):
             )
         if self.sources and (self.source.min() < 0 or self.source.max() >= len(self.sources)):  # type: ignore[union-attr]
             raise RciError(f"episodes.source must be an index into the {len(self.sources)} sources.")
+        if self.row is not None and (self.row.ndim != 1 or self.row.dtype.kind not in "iu"):
+            raise RciError(f"episodes.row must be one whole number per step, got {self.row.dtype}.")
         if self.signals is not None:
             self.signals.check_sizes(int(np.prod(self.obs.shape[1:])), int(np.prod(self.action.shape[1:])))
         for name, offset in (
@@ -141,6 +146,39 @@ class Episodes(Record):
             terminated=np.array([bool(e.terminated) for e in episodes]),
             truncated=np.array([bool(e.truncated) for e in episodes]),
             task=task,
+        )
+
+    @classmethod
+    def joined(
+        cls,
+        parts: Sequence[Episodes],
+        source: Array | None = None,
+        sources: Sequence[str] = (),
+        task: str = "",
+    ) -> Episodes:
+        """Several datasets as one. They must have the same signals, and keys of the same names."""
+        if not parts:
+            raise RciError("there are no episodes to join: at least one dataset is needed.")
+        first = parts[0]
+        for part in parts[1:]:
+            if part.signals != first.signals or set(part.keys) != set(first.keys):
+                raise RciError(
+                    "datasets of different signals or keys cannot be joined: "
+                    f"{_described(first)}, and {_described(part)}."
+                )
+        names = ("obs", "action", "reward", "lengths", "terminated", "truncated")
+        arrays = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        keys = {name: [key for part in parts for key in part.keys[name]] for name in first.keys}
+        rows = [part.row for part in parts if part.row is not None]
+        row = np.concatenate(rows) if len(rows) == len(parts) else None
+        return cls(
+            **arrays,
+            source=source,
+            sources=tuple(sources),
+            task=task,
+            signals=first.signals,
+            keys=keys,
+            row=row,
         )
 
     @cached_property
@@ -198,6 +236,7 @@ class Episodes(Record):
             sources=self.sources,
             signals=self.signals,
             keys={name: [keys[i] for i in chosen] for name, keys in self.keys.items()},
+            row=None if self.row is None else self.row[steps],
         )
 
     def _check_index(self, index: Array) -> Array:
@@ -222,19 +261,22 @@ class Episodes(Record):
             f"observation {self.obs.shape[1:]}, action {self.action.shape[1:]})"
         )
 
-    def plot(self) -> Figure:
-        """Lengths and returns, as a matplotlib figure."""
-        from rci.data.plots import plot_episodes
+    def plot(self, episode: int | None = None) -> Figure:
+        """Lengths and returns, or with its number the signals of one episode, as a matplotlib figure."""
+        from rci.data.plots import plot_episodes, plot_signals
 
-        return plot_episodes(self)
+        return plot_episodes(self) if episode is None else plot_signals(self, episode)
 
     def labels_of(self, what: Literal["obs", "action"]) -> list[str]:
         """What to write beside each number of an observation or an action: its name and unit, where they are known."""
         size = int(np.prod(getattr(self, what).shape[1:]))
         return (self.signals or Signals()).labels(what, size)
 
+    def arrays(self) -> dict[str, Array]:
+        return {**super().arrays(), **({} if self.row is None else {"row": self.row})}
+
     def meta(self) -> dict[str, Any]:
-        return described(self.task, self.sources, self.signals, self.keys)
+        return episodes_meta(self.task, self.sources, self.signals, self.keys)
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], meta: dict[str, Any]) -> Episodes:
@@ -244,13 +286,16 @@ class Episodes(Record):
         return cls(**fields)
 
 
-def described(
+def _described(episodes: Episodes) -> str:
+    return f"{', '.join(episodes.labels_of('obs'))} with keys {', '.join(episodes.keys) or 'none'}"
+
+
+def episodes_meta(
     task: str, sources: Sequence[str], signals: Signals | None, keys: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    """What the manifest of episodes says beside their arrays."""
-    named = {} if signals is None else {"signals": signals.as_table()}
+    """What describes the arrays of episodes, as JSON values; what is not known is left out."""
     keyed = {"keys": dict(keys)} if keys else {}
-    return {"task": task, "sources": list(sources), **named, **keyed}
+    return {"task": task, "sources": list(sources), **named_signals(signals), **keyed}
 
 
 @dataclass(frozen=True, eq=False)

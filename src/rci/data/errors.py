@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 # What a terminal obeys rather than shows: control characters but for the end of a line and the tabulator, halves of
 # characters, and marks that turn the direction of what follows.
@@ -29,3 +31,27 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> RciError:
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return RciError(f"unknown {what} {name!r}.{hint} Known: {', '.join(names)}.")
+
+
+def unknown_method(
+    what: str, name: str, known: Mapping[str, Callable[..., Any]], others: Mapping[str, str] | None = None
+) -> RciError:
+    """The same for a method, whose name says little: a line for each one with what it does.
+
+    known: the functions that make them; the docstring of a method's file begins with what it does. others: names that
+    are no methods by themselves, with the same in words.
+    """
+    about = {**(others or {}), **{method: described(make) for method, make in known.items()}}
+    near = get_close_matches(str(name), about, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    width = max(map(len, about))
+    lines = [f"  {method:{width}}  {text}" for method, text in about.items()]
+    return RciError("\n".join([f"unknown {what} {name!r}.{hint} Known:", *lines]))
+
+
+def described(make: Callable[..., Any]) -> str:
+    """What a method does: the first line of its file, or of the function that makes it where a file has several."""
+    source = sys.modules[make.__module__] if make.__name__ == "make" else make
+    first = (source.__doc__ or "").strip().partition("\n")[0]
+    text = (first.partition(": ")[2] or first).rstrip(".")
+    return text[:1].lower() + text[1:]

@@ -14,6 +14,7 @@ from rci.data.budgets import Budget, parse_budget
 from rci.data.errors import RciError
 from rci.data.labels import per_channel
 from rci.data.record import Array, Record, check_seed, float32_numbers
+from rci.data.signals import labels_in
 
 
 class SavedModel(NamedTuple):
@@ -190,8 +191,10 @@ class Policy(Fitted):
         shapes = ((features,), tuple(self.info.get("obs_shape", (features,))))
         batched = obs.shape[1:] in shapes and obs.ndim > 1
         if not batched and obs.shape not in shapes:
+            labels = labels_in(self.info).get("obs", [])
+            called = f" ({', '.join(labels)})" if labels else ""
             raise RciError(
-                f"the policy expects observations of shape {shapes[-1]}, one or a batch, got shape {obs.shape}."
+                f"the policy expects observations of shape {shapes[-1]}{called}, one or a batch, got shape {obs.shape}."
             )
         if self.step is None:
             raise RciError("this policy holds weights only; read it with rci.load to act with it.")

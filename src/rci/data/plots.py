@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SAFE_COLOR, STOP_COLOR, INK = "#0072b2", "#d55e00", "#1f2430"
 BINS = 30
+MOST_CURVES = 24  # in the picture of an episode
 SHOWN = 40  # episodes in the picture of step costs, if nobody says which
 
 
@@ -49,6 +50,33 @@ def plot_episodes(episodes: Episodes) -> Picture:
         axes.set(xlabel=label, ylabel="episodes")
     if len(names) > 1:
         right.legend(frameon=False)
+    return figure
+
+
+def plot_signals(episodes: Episodes, number: int) -> Picture:
+    """What was seen and done in an episode, one curve for each signal, over steps or seconds."""
+    episode = episodes[number]
+    curves = []
+    for what in ("obs", "action"):
+        values = np.asarray(getattr(episode, what)).reshape(len(getattr(episode, what)), -1)
+        curves += list(zip(episodes.labels_of(what), values.T))
+    rate = None if episodes.signals is None else episodes.signals.rate
+    columns = 2 if len(curves) > 4 else 1
+    rows = -(-len(curves[:MOST_CURVES]) // columns)
+    figure = Picture(figsize=(4.2 * columns, 0.6 + 0.9 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for axes, (label, values) in zip(panels.T.flat, curves):
+        axes.plot(np.arange(len(values)) / (rate or 1.0), values, color=SAFE_COLOR, linewidth=1)
+        axes.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels.T.flat[len(curves) :]:
+        axes.remove()
+    for column in range(columns):  # the last panel may not be in the last row
+        lowest = panels[min(rows, len(curves) - column * rows) - 1, column]
+        lowest.tick_params(labelbottom=True)
+        lowest.set_xlabel("step" if rate is None else "seconds")
+    keys = ", ".join(f"{name} {keys[number]}" for name, keys in episodes.keys.items())
+    figure.suptitle(f"episode {number}" + (f": {keys}" if keys else ""), fontsize=9)
     return figure
 
 

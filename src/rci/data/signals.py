@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +34,9 @@ class Signals:
     def __post_init__(self) -> None:
         for what in ("obs", "action"):
             names = [signal.name for signal in getattr(self, what)]
-            if not all(names):
+            if not all(isinstance(text, str) for signal in getattr(self, what) for text in signal) or not all(
+                names
+            ):
                 raise RciError(f"every signal of {what} needs a name.")
             for name in names:
                 if names.count(name) > 1:
@@ -65,3 +68,17 @@ class Signals:
     def labels(self, what: str, size: int) -> list[str]:
         """What to write beside each of `size` numbers of "obs" or "action"; "obs 7" where there is no name."""
         return [signal.label for signal in getattr(self, what)] or [f"{what} {i}" for i in range(size)]
+
+
+def named_signals(signals: Signals | None) -> dict[str, Any]:
+    """The names as a part of what describes something; nothing where there are none."""
+    return {} if signals is None else {"signals": signals.as_table()}
+
+
+def labels_in(info: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The signals that a policy or a monitor names, as they are shown, of "obs" and of "action"."""
+    table = info.get("signals")
+    if table is None:
+        return {}
+    signals = Signals.from_table(table)
+    return {what: signals.labels(what, 0) for what in ("obs", "action") if getattr(signals, what)}

@@ -10,9 +10,10 @@ It is the model that was fitted to infer step costs: after every step it predict
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.labels import named_channels
 from rci.data.models import SavedModel, SavedMonitor
 from rci.data.record import Array, fitting, float32_numbers
+from rci.data.signals import labels_in
 from rci.data.store import read
 from rci.deploy.layers import part
 from rci.deploy.scorers import SCORERS, Scorer
@@ -35,7 +37,13 @@ class Monitor:
     with channels the highest risk counts.
     """
 
-    def __init__(self, model: SavedModel, level: float | None = None, channels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        model: SavedModel,
+        level: float | None = None,
+        channels: tuple[str, ...] = (),
+        info: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         if model.method not in SCORERS:
             raise RciError(
                 f"{model.method!r} predicts no episode from its beginning, so it cannot watch one. Those that do: "
@@ -44,6 +52,7 @@ class Monitor:
         if level is not None and not (isinstance(level, Real) and math.isfinite(level)):
             raise RciError(f"the level of an alarm must be a finite number, got {level!r}.")
         self.method, self.level, self.channels = model.method, level, channels
+        self.info = dict(info)  # as it was saved; `signals` in it are the names of observations and actions
         self._scorer = SCORERS[model.method]
         self._sizes = {name: int(model.config[f"{name}_size"]) for name in ("obs", "action")}
         members, counted, folds = (range(model.config[name]) for name in ("members", "channels", "folds"))
@@ -116,8 +125,10 @@ class Monitor:
     def _row(self, name: str, value: ArrayLike) -> Array:
         given = float32_numbers(name, value)
         if given.size != self._sizes[name]:
+            labels = labels_in(self.info).get(name, [])
+            called = f" ({', '.join(labels)})" if labels else ""
             raise RciError(
-                f"the monitor expects {self._sizes[name]} numbers as {name}, got shape {given.shape}."
+                f"the monitor expects {self._sizes[name]} numbers as {name}{called}, got shape {given.shape}."
             )
         return given.reshape(-1)
 
@@ -137,7 +148,7 @@ def load_monitor(folder: str | Path, level: float | None = None, verify: bool = 
         raise RciError(f"{folder} holds {record.kind!r}; a monitor is read from 'monitor' or 'costs'.")
     with fitting(str(folder)):
         known = record.info["level"] if level is None else level
-        monitor = Monitor(record.model, known, tuple(record.info.get("channels", ())))
+        monitor = Monitor(record.model, known, tuple(record.info.get("channels", ())), record.info)
         sizes = (int(record.model.config[f"{name}_size"]) for name in ("obs", "action"))
         obs, action = (np.zeros(size, np.float32) for size in sizes)
         if not math.isfinite(monitor.step(obs, action, obs)):  # before somebody relies on it

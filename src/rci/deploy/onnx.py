@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from rci.data.errors import RciError
+from rci.data.extras import require_extra
 from rci.data.files import replacing
 from rci.data.models import Policy
 from rci.data.record import Array, check_seed, expect
@@ -66,13 +67,10 @@ def export_onnx(policy: Policy, path: str | Path, seed: int = 0) -> Path:
     seed = check_seed(seed)
     if Path(path).suffix.lower() != ".onnx":  # an earlier export is replaced, but nothing else
         raise RciError(f"the name of an ONNX file ends in .onnx, got {path}.")
-    try:
-        import onnx
-        from onnx import helper
-    except ImportError:
-        raise RciError(
-            "writing ONNX files needs a package that is not installed: pip install 'rci[onnx]'."
-        ) from None
+    require_extra("onnx", "writing ONNX files")
+    import onnx
+    from onnx import helper
+
     saved = policy.model
     if saved.method not in GRAPHS:
         raise RciError(

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from rci.data.errors import RciError, unknown_name
+from rci.data.extras import require_extra
 
 Progress = Callable[[float], None]
 ENGINES = ("local", "ray")
@@ -28,6 +29,11 @@ class Named(Protocol):
     @property
     def name(self) -> str:
         """Unique among the tasks of a run."""
+
+
+def title_of(task: Named) -> str:
+    """What people are shown of a task: its title, if it has one, or its name."""
+    return str(getattr(task, "title", "") or task.name)
 
 
 class Task(Named, Protocol):
@@ -86,6 +92,10 @@ class Engine:
             raise RciError("--address is that of a Ray cluster; give --engine ray with it.")
         if self.store is not None:
             refuse_password(self.store)
+        if self.kind == "ray":
+            require_extra("ray", "the engine 'ray'")
+        if self.store is not None:
+            require_extra("store", "a store of results")
         if self.store == "":
             raise RciError("--store is empty; name a folder or an address.")
         if self.workers is not None and self.workers < 1:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from rci.data.errors import printable
-from rci.engines.engine import Named, Report
+from rci.engines.engine import Named, Report, title_of
 
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ def show_progress() -> Iterator[Report]:
 
         def report(task: Named, share: float, seconds: float | None) -> None:
             if task.name not in bars and share < 1.0:
-                bars[task.name] = progress.add_task(printable(task.name), total=1.0)
+                bars[task.name] = progress.add_task(printable(title_of(task)), total=1.0)
             if share < 1.0:
                 progress.update(bars[task.name], completed=share)
             else:
@@ -103,6 +103,8 @@ def _print_lines(console: Console) -> Report:
     def report(task: Named, share: float, seconds: float | None) -> None:
         if share == 1.0:
             done = "unchanged" if seconds is None else f"{seconds:.1f} s"
-            console.print(f"{printable(task.name)}  {done}", highlight=False, markup=False, soft_wrap=True)
+            console.print(
+                f"{printable(title_of(task))}  {done}", highlight=False, markup=False, soft_wrap=True
+            )
 
     return report

@@ -24,6 +24,7 @@ from rci.formats.sources.omnisafe import import_omnisafe, omnisafe_source, read_
 from rci.formats.tables.readers import BLOCKS, has_tables
 from rci.formats.writers.minari import write_minari
 from rci.formats.writers.parquet import write_parquet
+from rci.formats.writers.step_costs import write_costs
 
 __all__ = [
     "SOURCES",
@@ -45,6 +46,7 @@ __all__ = [
     "read_logs",
     "read_minari",
     "read_omnisafe",
+    "write_costs",
     "write_dsrl",
     "write_minari",
     "write_parquet",
@@ -59,6 +61,7 @@ SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
     "omnisafe": omnisafe_source,
 }
 WRITERS: dict[str, Callable[..., Path]] = {
+    "costs": write_costs,
     "dsrl": write_dsrl,
     "minari": write_minari,
     "parquet": write_parquet,

@@ -50,6 +50,7 @@ class Method(NamedTuple):
     )
     constrained: bool = True  # whether a budget means anything to it
     imitates: bool = False  # whether it follows the episodes that kept the budget, so that there must be some
+    weighs: bool = False  # whether it draws steps by weights, and what a person drove among them
     # For those whose threshold has no part in the training, so that one training serves every budget: the configuration
     # for these logs, from step costs, labels, and of how many rows an observation is made.
     settle: Callable[[Any, Array, Array, int], Any] | None = None

@@ -27,12 +27,27 @@ import numpy as np
 import optax
 
 from rci.data.errors import RciError
-from rci.data.labels import by_channel
 from rci.data.models import Behaviour, SavedModel
-from rci.data.options import require_positive
+from rci.data.options import build_parts, require_positive
 from rci.data.record import Array
-from rci.data.types import Episodes, Labels, StepCosts, Transitions
-from rci.learning.dataset import Dataset, Scaling, held_out, measure_scaling, to_device, transitions_of
+from rci.data.types import Episodes, Labels, Transitions
+from rci.learning.dataset import (
+    Dataset,
+    Scaling,
+    draw_fitted,
+    held_out,
+    measure_scaling,
+    to_device,
+    transitions_of,
+)
+from rci.learning.demonstrations import (
+    Emphasis,
+    check_demonstrations,
+    named_demonstrations,
+    no_costs,
+    pools_for,
+    with_demonstrations,
+)
 from rci.learning.mixture import MixtureBehaviour
 from rci.learning.reach import measure_reach
 from rci.learning.vae import Vae
@@ -78,6 +93,12 @@ class Config:
             raise RciError(f"rows must not be negative, got {self.rows}; 0 sees an observation as a whole.")
         if self.rows and self.model == "vae":
             raise RciError("the VAE sees observations as a whole; leave rows out, or use model = 'mixture'.")
+
+
+def parse_behaviour(options: dict[str, Any]) -> tuple[Config, Emphasis]:
+    """Check the settings of a behaviour model: its own, and how often steps are drawn."""
+    config, emphasis = build_parts((Config, Emphasis), options, "behaviour")
+    return config, emphasis
 
 
 def build_model(key: jax.Array, obs_size: int, action_size: int, config: Config) -> Any:
@@ -136,23 +157,31 @@ def fit_behaviour(
     seed: int = 0,
     config: Config | None = None,
     progress: Callable[[float], None] = lambda share: None,
+    demonstrations: Episodes | None = None,
+    emphasis: Emphasis | None = None,
 ) -> Behaviour:
-    """Fit the model to the transitions that remain once every episode is cut at its stop."""
-    config = config or Config()
+    """Fit the model to the transitions that remain once every episode is cut at its stop.
+
+    demonstrations: what a person drove, learned from as well. emphasis: how often which steps are drawn.
+    """
+    config, emphasis = config or Config(), emphasis or Emphasis()
     config = replace(config, rows=rows_of_obs(config, episodes.obs.shape[1:]))
-    transitions = Transitions.build(episodes, labels, _no_costs(labels))
+    transitions = logged = Transitions.build(episodes, labels, no_costs(labels))
+    if demonstrations is not None:
+        check_demonstrations(demonstrations, episodes)
+        transitions = with_demonstrations(logged, demonstrations, labels)
     scaling = measure_scaling(transitions, config.rows or 0)
-    data = to_device(transitions, scaling)
+    apart = episodes_apart(len(episodes), seed)
+    data = to_device(transitions, scaling)._replace(
+        fitted=transitions_of(~apart, logged.lengths),
+        pools=pools_for(emphasis, logged, len(transitions) - len(logged), ~apart),
+    )
     init_key, train_key = jax.random.split(stage_key(seed, "behaviour"))
     model, optimiser = _start(config, data.obs.shape[-1], data.action.shape[-1], init_key)
-    apart = episodes_apart(len(episodes), seed)
-    fitted_rows = transitions_of(~apart, transitions.lengths)
     loss = jnp.nan
     for first in range(0, config.updates, CHUNK):
         count = min(CHUNK, config.updates - first)
-        model, optimiser, loss = _train_chunk(config)(
-            train_key, first, count, model, optimiser, data, fitted_rows
-        )
+        model, optimiser, loss = _train_chunk(config)(train_key, first, count, model, optimiser, data)
         if not jnp.isfinite(loss):
             raise RciError(
                 f"the behaviour model diverged before update {first + count}; lower its learning_rate."
@@ -161,13 +190,14 @@ def fit_behaviour(
     sizes = {"obs_size": data.obs.shape[-1], "action_size": data.action.shape[-1]}
     fitted = FrozenBehaviour(model, scaling)
     saved = SavedModel(config.model, {**asdict(config), **sizes}, to_arrays(fitted))
-    reach = measure_reach(stage_key(seed, "reach"), fitted, data, transitions.lengths, apart, episodes)
+    reach = measure_reach(stage_key(seed, "reach"), fitted, data, logged.lengths, apart, episodes)
     info = {
         "labels_hash": labels.hash,
         "loss": float(loss),
         "split": seed,
         "rows": config.rows,
         "reach": reach,
+        **named_demonstrations(demonstrations, emphasis),
     }
     proposal = _proposals(stage_key(seed, "proposals"), fitted, data.obs, config.proposals)
     return Behaviour(saved, info, proposal)
@@ -239,13 +269,11 @@ def _train_chunk(config: Config) -> Callable:
     optimise = optax.adam(config.learning_rate)
 
     @jax.jit
-    def run(
-        key: jax.Array, first: int, count: int, model: Any, optimiser: Any, data: Dataset, rows: jax.Array
-    ) -> tuple:
+    def run(key: jax.Array, first: int, count: int, model: Any, optimiser: Any, data: Dataset) -> tuple:
         def step(i: jax.Array, carry: tuple) -> tuple:
             model, optimiser, _ = carry
             row_key, noise_key = jax.random.split(jax.random.fold_in(key, first + i))
-            index = rows[jax.random.randint(row_key, (config.batch_size,), 0, len(rows))]
+            index = draw_fitted(row_key, data, config.batch_size)
             obs, action = data.obs[data.row[index]], data.action[index]
             loss, gradient = jax.value_and_grad(lambda model: model.loss(noise_key, obs, action))(model)
             change, optimiser = optimise.update(gradient, optimiser)
@@ -254,17 +282,3 @@ def _train_chunk(config: Config) -> Callable:
         return jax.lax.fori_loop(0, count, step, (model, optimiser, jnp.zeros(())))
 
     return run
-
-
-def _no_costs(labels: Labels) -> StepCosts:
-    """The behaviour model looks at no costs; zeros fill their place."""
-    kept = labels.kept_lengths
-    return StepCosts(
-        cost=np.zeros(by_channel((int(kept.sum()),), labels.channels)),
-        lengths=kept,
-        episodic_cost=labels.cost,
-        return_equivalent=False,
-        method="none",
-        labels_hash=labels.hash,
-        channels=labels.channels,
-    )

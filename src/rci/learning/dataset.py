@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -31,6 +32,15 @@ class Scaling(NamedTuple):
         return rows_of(self.action_centre, action) + rows_of(self.action_reach, action) * action
 
 
+class Pools(NamedTuple):
+    """Transitions in pools, of which a batch draws one by its share and then any of its members."""
+
+    row: jax.Array  # [M]: transitions, pool after pool
+    first: jax.Array  # [C]: where each pool begins
+    size: jax.Array  # [C]
+    until: jax.Array  # [C]: the shares of the pools so far, the last one is 1
+
+
 class Dataset(NamedTuple):
     """Scaled transitions; the next observation of row r is row r + 1.
 
@@ -57,6 +67,7 @@ class Dataset(NamedTuple):
     within: jax.Array  # 1 where the whole episode kept the budget
     proposal: jax.Array | None = None  # [observations, P, a]: what the behaviour might do at each
     fitted: jax.Array | None = None  # transitions that a batch is drawn from, where some are kept apart
+    pools: Pools | None = None  # the same, where some of them are drawn more often than others
 
 
 class Batch(NamedTuple):
@@ -136,7 +147,7 @@ def to_device(
 
     within: which episodes kept the budget, [N]; all if not given. proposal: see Dataset.
     """
-    numbers = {
+    numbers: dict[str, Any] = {
         name: jnp.asarray(getattr(transitions, name), jnp.float32)
         for name in ("terminated", "truncated", "stopped", "last")
     }
@@ -169,6 +180,30 @@ def to_device(
 def first_steps(data: Dataset) -> jax.Array:
     """The first transition of every episode, [N]: each episode before it has one observation more than transitions."""
     return data.initial - jnp.arange(len(data.initial))
+
+
+def draw_fitted(key: jax.Array, data: Dataset, count: int) -> jax.Array:
+    """Numbers of transitions to learn from, [count]: all alike, or by the shares of their pools."""
+    if data.pools is None:
+        rows = jnp.arange(len(data.row)) if data.fitted is None else data.fitted
+        return rows[jax.random.randint(key, (count,), 0, len(rows))]
+    pool_key, place_key = jax.random.split(key)
+    pools = data.pools
+    pool = jnp.searchsorted(pools.until, jax.random.uniform(pool_key, (count,)), side="right")
+    pool = jnp.minimum(pool, len(pools.size) - 1)
+    return pools.row[pools.first[pool] + jax.random.randint(place_key, (count,), 0, pools.size[pool])]
+
+
+def pools_of(rows: Sequence[Array], weights: Sequence[float]) -> Pools:
+    """Pools of transitions, none of them empty, each of whose members has this weight."""
+    count = np.array([len(each) for each in rows])
+    share = np.cumsum(count * np.asarray(weights, np.float64))
+    return Pools(
+        jnp.asarray(np.concatenate(rows), jnp.int32),
+        jnp.asarray(np.cumsum(count) - count, jnp.int32),
+        jnp.asarray(count, jnp.int32),
+        jnp.asarray(share / share[-1], jnp.float32),
+    )
 
 
 def draw(key: jax.Array, data: Dataset, count: int, what: Literal["steps", "episodes"]) -> jax.Array:

@@ -17,14 +17,24 @@ from rci.data.errors import RciError
 from rci.data.labels import named_channels, per_channel
 from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.record import Array, expect
+from rci.data.signals import named_signals
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.behaviour import FrozenBehaviour, episodes_apart, fit_behaviour, restore_behaviour
 from rci.learning.budget import audited, kept_budget, threshold
 from rci.learning.checkpoint import Keeper
 from rci.learning.dataset import Dataset, measure_scaling, to_device, transitions_of
+from rci.learning.demonstrations import (
+    Emphasis,
+    check_demonstrations,
+    emphasis_of,
+    named_demonstrations,
+    pools_for,
+    refuse_useless,
+    with_demonstrations,
+)
 from rci.learning.judging.calibration import calibrate
 from rci.learning.judging.world import Settings as WorldSettings
-from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals
+from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals, refuse_unweighed
 from rci.learning.policy_functions import compiled, restore_policy
 from rci.learning.train import train
 from rci.nets.arrays import to_arrays
@@ -45,6 +55,7 @@ def learn(
     progress: Callable[[float], None] = lambda share: None,
     checkpoint: str | Path | None = None,
     beyond: bool = False,
+    demonstrations: Episodes | None = None,
     **options: Any,
 ) -> Policy:
     """A policy for `budget`: the allowed probability of a violation, `inf`, or a percentile such as "P30".
@@ -58,6 +69,8 @@ def learn(
     goes on from there and ends in the same policy, bit for bit. Remove the folder once the policy is saved.
     beyond: keep the last update there as well, so that a call with more `updates` goes on from it: the policies after
     4,000 and after 8,000 updates then take 8,000 updates, not 12,000.
+    demonstrations: what a person drove after taking over, from `rci.data.segments.cut`, for learners that weigh steps
+    (see `rci.learning.demonstrations`). A behaviour model that is given must have been fitted with the same ones.
     options: settings of the method (see its Config and Hyper), `updates` and `checkpoint_every`.
     """
     expect(Episodes, episodes=episodes)
@@ -65,7 +78,9 @@ def learn(
     expect(StepCosts, costs=costs)
     config, hyper, schedule = parse_options(method, options)
     budget = parse_budget(budget)
-    setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour)
+    refuse_useless(list(options), demonstrations)
+    taught = Taught(demonstrations, emphasis_of(schedule))
+    setup = _set_up(method, config, hyper, budget, seed, episodes, labels, costs, behaviour, taught)
     keeper = _keeper(checkpoint, schedule.checkpoint_every, setup, method, budget, seed, costs, beyond)
     training, trying = _parts(progress, 1.0 if setup.apart is None else TRAINING_SHARE)
     make, updates = LEARNERS[method].make, schedule.updates
@@ -79,11 +94,24 @@ def learn(
         "updates": updates,
         "history": history,
         "obs_shape": list(episodes.obs.shape[1:]),
+        **named_signals(episodes.signals),
         **_facts(setup, costs),
         **_estimates(method, setup, state, actor, history, costs.channels),
+        **setup.taught.named(),
     }
     policy = _policy_of(method, setup, actor, info)
     return policy if setup.apart is None else _with_ladder(policy, setup, actor, seed, trying, budget)
+
+
+class Taught(NamedTuple):
+    """What a person drove, and how often which steps are drawn."""
+
+    demonstrations: Episodes | None
+    emphasis: Emphasis
+
+    def named(self) -> dict[str, Any]:
+        """What a manifest says of it."""
+        return named_demonstrations(self.demonstrations, self.emphasis)
 
 
 class Setup(NamedTuple):
@@ -98,6 +126,8 @@ class Setup(NamedTuple):
     apart: (
         Array | None
     )  # the episodes by which thresholds are tried; None where they are part of the training
+    logged: Transitions  # without demonstrations
+    taught: Taught
 
 
 def _set_up(
@@ -110,34 +140,50 @@ def _set_up(
     labels: Labels,
     costs: StepCosts,
     behaviour: Behaviour | None,
+    taught: Taught,
 ) -> Setup:
     """Check the logs, and bring them and the settings into the form that learners take."""
-    allowed, entry = limits(budget, costs.channels), LEARNERS[method]
+    allowed, entry, demonstrations = limits(budget, costs.channels), LEARNERS[method], taught.demonstrations
     _refuse_misfits(method, budget, allowed, episodes, labels, costs)
-    transitions = Transitions.build(episodes, labels, costs)
+    transitions = logged = Transitions.build(episodes, labels, costs)
+    if demonstrations is not None:
+        refuse_unweighed(method)
+        check_demonstrations(demonstrations, episodes)
+        transitions = with_demonstrations(logged, demonstrations, labels)
     _refuse_one_sided(labels, allowed, costs.channels)
     if entry.settle is not None:
         refuse_percentiles(repr(method), allowed)
-        behaviour = behaviour or fit_behaviour(episodes, labels, seed)
+        behaviour = behaviour or _fitted(episodes, labels, seed, taught)
         config = _settled(entry.settle, config, transitions, behaviour)
         hyper = hyper._replace(threshold=np.full(len(allowed), np.inf, np.float32))
     else:
         hyper = _limited(config, hyper, budget, allowed, costs)
     within = _imitated(method, budget, costs, hyper) if entry.imitates else None
     if entry.proposes:
-        behaviour = behaviour or fit_behaviour(episodes, labels, seed)
-        _refuse_foreign(behaviour, labels, config)
+        behaviour = behaviour or _fitted(episodes, labels, seed, taught)
+        _refuse_foreign(behaviour, labels, config, demonstrations)
         frozen = restore_behaviour(behaviour)
     elif behaviour is not None:
         raise RciError(f"{method!r} uses no behaviour model, so leave it out.")
     else:
         frozen = FrozenBehaviour(None, measure_scaling(transitions))
     data = to_device(transitions, frozen.scaling, within, None if behaviour is None else behaviour.proposal)
-    apart = None
+    apart, chosen = None, np.ones(len(episodes), bool)
     if entry.settle is not None and behaviour is not None:
         apart = episodes_apart(len(episodes), behaviour.info["split"])
-        data = data._replace(fitted=transitions_of(~apart, transitions.lengths))
-    return Setup(config, hyper, data, frozen, behaviour, transitions.lengths, apart)
+        chosen = ~apart
+        data = data._replace(fitted=transitions_of(chosen, logged.lengths))
+    if entry.weighs:
+        pools = pools_for(taught.emphasis, logged, len(transitions) - len(logged), chosen)
+        data = data._replace(pools=pools)
+    return Setup(config, hyper, data, frozen, behaviour, logged.lengths, apart, logged, taught)
+
+
+def _fitted(episodes: Episodes, labels: Labels, seed: int, taught: Taught) -> Behaviour:
+    """A behaviour model of the same steps, drawn as often."""
+    return fit_behaviour(
+        episodes, labels, seed, demonstrations=taught.demonstrations, emphasis=taught.emphasis
+    )
 
 
 def _refuse_misfits(
@@ -186,10 +232,17 @@ def _refuse_one_sided(labels: Labels, own: tuple[Limit, ...], channels: tuple[st
             )
 
 
-def _refuse_foreign(behaviour: Behaviour, labels: Labels, config: Any) -> None:
+def _refuse_foreign(
+    behaviour: Behaviour, labels: Labels, config: Any, demonstrations: Episodes | None
+) -> None:
     """A behaviour model of other data is of no use; and of too few proposals, a learner would see some twice."""
     if behaviour.info["labels_hash"] != labels.hash:
         raise RciError("the behaviour model was fitted to other labels; fit it again with fit_behaviour.")
+    if behaviour.info.get("demonstrations_hash") != (demonstrations and demonstrations.hash):
+        raise RciError(
+            "the behaviour model was fitted with other demonstrations, or with some where there are none now; fit it "
+            "again with fit_behaviour(..., demonstrations=...)."
+        )
     if behaviour.proposal is not None:
         refuse_few_proposals(behaviour.proposal.shape[1], config)
 
@@ -236,6 +289,8 @@ def _keeper(
         numbers = [np.asarray(value).tolist() for value in setup.hyper]
         parents = [costs.hash, None if setup.behaviour is None else setup.behaviour.hash]
         made_from = [method, asdict(setup.config), numbers, str(budget), int(seed), parents]
+        if setup.taught.named():
+            made_from.append(setup.taught.named())
         training = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
         return Keeper(Path(checkpoint), every, training, beyond)
     if beyond:
@@ -278,7 +333,9 @@ def _estimates(
         facts["cost_estimate"] = per_channel(estimates, channels)
     _, predict, _ = compiled(method, setup.config)
     if predict is not None:
-        expected_return, expected_cost = predict(actor, setup.data.obs[setup.data.initial])
+        expected_return, expected_cost = predict(
+            actor, setup.data.obs[setup.data.initial[: len(setup.lengths)]]
+        )
         facts["predicted_return"] = float(expected_return.mean())
         facts["predicted_cost"] = per_channel(expected_cost.mean(axis=0).tolist(), channels)
     return facts
@@ -299,10 +356,15 @@ def _with_ladder(
     _, _, act_at = compiled(policy.model.method, setup.config)
     if setup.apart is None or act_at is None:
         return policy
+    data = setup.data
+    if (
+        setup.taught.demonstrations is not None
+    ):  # where a person drives, nobody takes over: it is no safe world
+        data = to_device(setup.logged, setup.frozen.scaling)
     ladder = calibrate(
         act_at,
         actor,
-        setup.data,
+        data,
         setup.lengths,
         setup.apart,
         setup.config.head == "hazard",

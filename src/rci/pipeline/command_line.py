@@ -15,6 +15,18 @@ MAX_SEED = 2**31 - 1
 Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Same seed, same result, bit for bit.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every detail of what was made.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace what was made there with other settings.")
+]
+Log = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="TRACKER",
+        help="Log curves, results and figures to mlflow, wandb or tensorboard [nothing].",
+    ),
+]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
@@ -39,6 +51,11 @@ def print_json(value: Any) -> None:
 def print_text(text: Any) -> None:
     """A result for people. What is said in it may come from files of others, so a terminal has nothing to obey."""
     typer.echo(printable(str(text)))
+
+
+def warn(sentence: str) -> None:
+    """A sentence that is no error, on standard error."""
+    typer.echo(printable(f"rci: {sentence}"), err=True)
 
 
 def run_command(app: typer.Typer, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from importlib import resources
@@ -16,6 +17,7 @@ from rci.data.toml import parse_toml
 
 Table = dict[str, Any]
 PAPERS_LEARNER = ("learn.method=bcq-lagrangian", "behaviour.model=vae")  # as flags, under those of a user
+SHARE = re.compile(r"(?<![\w.\"'=%-])\d+(?:\.\d+)?%(?![\w\"'%])")  # 5%, which TOML would want in quotes
 MAX_SEED = 1_000_000  # a seed times the stride of comparisons must stay a 32-bit number
 
 
@@ -97,7 +99,15 @@ def config_of(task: str, preset: str, layers: Sequence[Table]) -> RunConfig:
         raise RciError(f"the seed must be 0 to {MAX_SEED}, got {config.seed}.")
     if config.compare.seeds < 1:
         raise RciError(f"compare.seeds must be at least 1, got {config.compare.seeds}.")
-    return config
+    return _with_plain_budgets(config)
+
+
+def _with_plain_budgets(config: RunConfig) -> RunConfig:
+    """The same settings with 5% as 0.05, so that both are one run to everything that comes after."""
+    from rci.data.budgets import parse_budget
+
+    budgets = tuple(parse_budget(b) if isinstance(b, str) and "%" in b else b for b in config.compare.budgets)
+    return dataclasses.replace(config, compare=dataclasses.replace(config.compare, budgets=budgets))
 
 
 def presets_of(task: str) -> list[str]:
@@ -138,9 +148,9 @@ def lay(under: Table, over: Table) -> Table:
     for section in ("learn", "redistribute"):
         method = _method(over, section)
         if method not in (None, _method(under, section)):
-            known = method_settings(section).get(method) if isinstance(method, str) else None
-            if known is not None:  # else it is unknown, which is found later
-                shared = {key: value for key, value in under[section].items() if key in known}
+            settings = method_settings(section).get(method) if isinstance(method, str) else None
+            if settings is not None:  # else it is unknown, which is found later
+                shared = {key: value for key, value in under[section].items() if key in settings}
                 under = {**under, section: shared}
     return merge(under, over)
 
@@ -161,10 +171,10 @@ def method_settings(section: str) -> dict[str, Set[str]]:
 
 def _method(table: Table, section: str) -> Any:
     """The method that a table names, if any; whether it is a name is checked later."""
-    own = table.get(section, {})
-    if not isinstance(own, Mapping):
-        raise RciError(f"settings.{section} must be a table, not {own!r} ({type(own).__name__}).")
-    return own.get("method")
+    inner = table.get(section, {})
+    if not isinstance(inner, Mapping):
+        raise RciError(f"settings.{section} must be a table, not {inner!r} ({type(inner).__name__}).")
+    return inner.get("method")
 
 
 def parse_flags(flags: Sequence[str]) -> Table:
@@ -175,7 +185,8 @@ def parse_flags(flags: Sequence[str]) -> Table:
         if not equals or not all(part for part in name.split(".")):
             raise RciError(f"a setting is written key=value, such as learn.updates=3000, not {flag!r}.")
         try:
-            value = parse_toml(f"value = {text}")["value"]
+            quoted = SHARE.sub(r'"\g<0>"', text)
+            value = parse_toml(f"value = {quoted}")["value"]
         except ValueError:
             value = text
         for part in reversed(name.split(".")):

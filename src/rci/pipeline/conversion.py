@@ -10,14 +10,16 @@ from typing import Any
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
+from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 from rci.data.takeovers import Takeovers
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
+from rci.pipeline.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 MAPPED = ("bags", "logs")
-ENDINGS = {".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
+ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
 def import_to(
@@ -30,7 +32,9 @@ def import_to(
     continuing: Callable[[int], None] = unheard,
     partial: bool = False,
 ) -> Told:
-    """Write a dataset of others as episodes, as labels where it knows of stops, and as takeovers where it has some.
+    """Write a dataset of others as episodes, its stops as labels, and where a person drove as takeovers.
+
+    It may be at an address.
 
     If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
     """
@@ -38,6 +42,26 @@ def import_to(
         raise unknown_name("format", data_format, SOURCES)
     if cost_above is not None and not math.isfinite(cost_above):
         raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
+    if is_address(source):
+        beside = [("episodes", out.name), *((kind, f"{out.name}-{kind}") for kind in ("labels", "takeovers"))]
+        for taken, name in beside:
+            check_place(out.with_name(name), taken)
+        with fetched(source, out, lambda share: progress(share / 2)) as place:
+            second = (data_format, mapping, cost_above, lambda share: progress((1 + share) / 2), continuing)
+            return _import_file(str(place), out, *second, partial)
+    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing, partial)
+
+
+def _import_file(
+    source: str,
+    out: Path,
+    data_format: str | None,
+    mapping: Path | None,
+    cost_above: float | None,
+    progress: Callable[[float], None],
+    continuing: Callable[[int], None],
+    partial: bool,
+) -> Told:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
         raise RciError(
@@ -92,7 +116,7 @@ def export_data(
     )
     if not kind:
         raise RciError(
-            f"the format of {out} is not known by its name: end it with .hdf5 or .parquet, or give --format "
+            f"the format of {out} is not known by its name: end it with .hdf5, .parquet or .csv, or give --format "
             f"{' or '.join(sorted(WRITERS))}."
         )
     if kind not in WRITERS:
@@ -117,14 +141,20 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
     return {"format": "onnx", "out": str(place)}, f"written as ONNX: {place}"
 
 
-def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float) -> Told:
+def write_monitor(
+    costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float, overwrite: bool = False
+) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
+    from rci.pipeline.replacing import refuse_other_settings
     from rci.reporting.figures.lines import detection_picture
     from rci.tasks import TASKS
 
     check_place(out, "monitor")
+    settings = {"false_alarms": false_alarms}
+    if not overwrite:
+        refuse_other_settings(out, settings, 0)
     folder = out.with_name(f"{out.name}-detection")
     if folder.exists() and not folder.is_dir():
         raise RciError(
@@ -139,13 +169,14 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     # Levels are chosen on one half of the safe episodes; the rest is watched.
     rates = [rate for rate in RATES if rate * (safe // 2 + 1) >= 1]
     rows = judge_monitor(*parts, rates=rates) if rates and stopped else []
-    settings = {"false_alarms": false_alarms}
     parents = {name: str(read_manifest(p)["hash"]) for name, p in (("costs", costs), ("labels", labels))}
     write(out, saved, Provenance(settings, 0, parents))
+    watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
+    named = "\n".join([str(saved), *watched, str(out)])
     if not rows:
         told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{saved}\n{out}\nhow early it is cannot be estimated from {unknown}"
+        return told, f"{named}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
@@ -153,4 +184,4 @@ def write_monitor(costs: Path, episodes: Path, labels: Path, out: Path, false_al
     for name, content in picture.files().items():
         write_file(folder / name, content)
     told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
-    return told, f"{saved}\n{out}\nhow early it is: {folder}"
+    return told, f"{named}\nhow early it is: {folder}"

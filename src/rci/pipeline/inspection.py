@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rci.data import store
 from rci.data.labels import named_channels
 from rci.data.record import fitting
+from rci.data.signals import labels_in, named_signals
 from rci.data.thresholds import describe_ladder
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
+
+MOST_KEYS = 3  # that are shown
 
 
 def describe(path: Path, verify: bool) -> dict[str, Any]:
@@ -57,7 +61,13 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return": [checkpoint["return"] for checkpoint in kept],
         }
     if isinstance(record, Episodes):
-        return {"task": record.task, "episodes": len(record), "steps": int(record.lengths.sum())}
+        return {
+            "task": record.task,
+            "episodes": len(record),
+            "steps": int(record.lengths.sum()),
+            **_signals(named_signals(record.signals)),
+            **{f"key {name}": _few(keys) for name, keys in record.keys.items()},
+        }
     if isinstance(record, Labels):
         why = dict(zip(record.channels, (record.channel_cost > 0).sum(axis=0).tolist()))
         reasons = {"stopped_by_channel": why} if why else {}
@@ -80,7 +90,8 @@ def _numbers(record: Any) -> dict[str, Any]:
             "mean_return_until_stop": record.mean_return_until_stop,
         }
     info = getattr(record, "info", {})
-    facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict)}
+    facts = {k: v for k, v in info.items() if isinstance(v, int | float | str | dict) and k != "signals"}
+    facts |= _signals(info)
     if "ladder" in facts:
         facts["ladder"] = describe_ladder(info["ladder"])
     if "reach" in facts:
@@ -88,8 +99,23 @@ def _numbers(record: Any) -> dict[str, Any]:
     return facts
 
 
+def _signals(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What observations and actions are called, in their order, and how many steps there are per second."""
+    rate = (info.get("signals") or {}).get("rate")
+    return {**labels_in(info), **({} if rate is None else {"rate": rate})}
+
+
+def _few(keys: Sequence[str]) -> str:
+    """How many different keys there are, and the first ones."""
+    different = list(dict.fromkeys(keys))
+    more = ", ..." if len(different) > MOST_KEYS else ""
+    return f"{len(different)} different: {', '.join(different[:MOST_KEYS])}{more}"
+
+
 def _told(value: Any) -> str:
-    """A number as it is, numbers by channel with their names."""
+    """A number as it is, names one after the other, numbers by channel with their names."""
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return ", ".join(value)
     return ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
 
 

@@ -9,8 +9,8 @@ import glob
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from rci.data import store
 from rci.data.code import code_digest
 from rci.data.errors import RciError
+from rci.data.extras import require_modules
 from rci.data.models import Policy
 from rci.data.options import build
 from rci.data.record import Record
@@ -41,6 +42,7 @@ class Job:
     trail: Path | None = (
         None  # where a training is kept for a longer one to go on from; no part of what is made
     )
+    title: str = field(default="", compare=False)  # what to call it to people, if not by its name
 
     def provenance(self) -> Provenance:
         """What the output is made from: settings, seed, the content of every input, and the code that makes it."""
@@ -65,15 +67,25 @@ class Job:
         """Whether the output is there and made from just these inputs."""
         if not store.is_current(self.output, self.provenance().key):
             return False
-        return self.stage != "collect" or _oracle_belongs(self.output)
+        return self.stage not in BESIDE or _belongs(BESIDE[self.stage](self.output), self.output)
 
 
 def simulator_packages(settings: dict[str, Any]) -> tuple[str, ...]:
     """The packages that simulate the task of a job, if it simulates one; no other job depends on them."""
     from rci.tasks import TASKS
 
-    task = TASKS.get(settings.get("task_name") or settings.get("task", ""))
+    task = TASKS.get(_task_of(settings))
     return () if task is None else task.packages
+
+
+def require_simulators(jobs: Iterable[Job]) -> None:
+    """Refuse to begin jobs that simulate a task whose simulator is not installed."""
+    for task, packages in {_task_of(job.settings): simulator_packages(job.settings) for job in jobs}.items():
+        require_modules(packages, f"the task {task!r}")
+
+
+def _task_of(settings: dict[str, Any]) -> str:
+    return str(settings.get("task_name") or settings.get("task", ""))
 
 
 def input_hash(path: Path) -> str:
@@ -148,6 +160,27 @@ def _collect(job: Job, progress: Progress) -> Record:
     return episodes
 
 
+def _collect_takeovers(job: Job, progress: Progress) -> Record:
+    from rci.collection.takeovers import Watch, collect_takeovers
+
+    task, episodes = job.settings["task_name"], job.settings["episodes"]
+    watch = build(Watch, job.settings["watch"], "watch")
+    drivers = _read(job, "machine", "informed"), _read(job, "person", "informed")
+    recorded, takeovers = collect_takeovers(task, *drivers, episodes, job.seed, watch, progress)
+    # The takeovers first, as the oracle of `_collect`.
+    made = Provenance(job.settings, job.seed, {"episodes": recorded.hash})
+    store.write(takeovers_of(job.output), takeovers, made)
+    return recorded
+
+
+def _cut(job: Job, progress: Progress) -> Record:
+    """One part of runs with takeovers: what the machine drove, the labels of it, or what a person drove."""
+    from rci.data.segments import cut
+
+    part: Record = getattr(cut(_read(job, "episodes"), _read(job, "takeovers")), job.settings["part"])
+    return part
+
+
 def _label(job: Job, progress: Progress) -> Record:
     from rci.labeling import corrupt, label
 
@@ -158,10 +191,11 @@ def _label(job: Job, progress: Progress) -> Record:
 
 
 def _behaviour(job: Job, progress: Progress) -> Record:
-    from rci.learning.behaviour import Config, fit_behaviour
+    from rci.learning.behaviour import fit_behaviour, parse_behaviour
 
-    config = build(Config, job.settings, "behaviour")
-    return fit_behaviour(_read(job, "episodes"), _read(job, "labels"), job.seed, config, progress)
+    config, emphasis = parse_behaviour(job.settings)
+    logged = _read(job, "episodes"), _read(job, "labels")
+    return fit_behaviour(*logged, job.seed, config, progress, _demonstrations_of(job), emphasis)
 
 
 def _redistribute(job: Job, progress: Progress) -> Record:
@@ -200,8 +234,14 @@ def _learn(job: Job, progress: Progress) -> Record:
         progress=progress,
         checkpoint=_checkpoint(job) if job.trail is None else job.trail,
         beyond=job.trail is not None,
+        demonstrations=_demonstrations_of(job),
         **job.settings,
     )
+
+
+def _demonstrations_of(job: Job) -> Any:
+    """What a person drove, where there is such an input."""
+    return _read(job, "human", "episodes") if "human" in job.inputs else None
 
 
 def _limit(job: Job, progress: Progress) -> Record:
@@ -245,6 +285,8 @@ STAGES: dict[str, Callable[[Job, Progress], Record]] = {
     "informed": _informed,
     "drive": _drive,
     "collect": _collect,
+    "collect-takeovers": _collect_takeovers,
+    "cut": _cut,
     "label": _label,
     "behaviour": _behaviour,
     "redistribute": _redistribute,
@@ -262,10 +304,18 @@ def oracle_of(episodes: Path) -> Path:
     return episodes.resolve().with_name(f"{episodes.resolve().name}-oracle")
 
 
-def _oracle_belongs(episodes: Path) -> bool:
-    """Whether the oracle beside the episodes is there and theirs."""
+def takeovers_of(episodes: Path) -> Path:
+    """Where it is kept who drove when in episodes with a person: beside them."""
+    return episodes.resolve().with_name(f"{episodes.resolve().name}-takeovers")
+
+
+BESIDE: dict[str, Callable[[Path], Path]] = {"collect": oracle_of, "collect-takeovers": takeovers_of}
+
+
+def _belongs(beside: Path, episodes: Path) -> bool:
+    """Whether what belongs beside the episodes is there and theirs."""
     try:
-        meta = store.read_manifest(oracle_of(episodes))["meta"]
+        meta = store.read_manifest(beside)["meta"]
     except RciError:
         return False
     return bool(meta.get("episodes_hash") == input_hash(episodes))

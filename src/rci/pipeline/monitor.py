@@ -9,6 +9,7 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array, expect
+from rci.data.signals import named_signals
 from rci.data.types import Episodes, Labels, SavedMonitor, StepCosts
 from rci.deploy.monitor import monitor_record, risk_of
 from rci.evaluation.detection import RATES, choose_level, detection_curve
@@ -38,6 +39,7 @@ def fit_monitor(
         "safe_episodes": level.episodes,
         "false_alarm_interval": [level.low, level.high],
         "labels_hash": labels.hash,
+        **named_signals(episodes.signals),
     }
     return monitor_record(costs, level.level, **facts)
 

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rci.data.errors import RciError, unknown_name
+from rci.data.budgets import in_words
+from rci.data.errors import RciError, unknown_method, unknown_name
+from rci.data.extras import require_modules
 from rci.pipeline.config import RunConfig
 from rci.pipeline.jobs import Job
 
+OF_COMPARISONS = {
+    "rci": "step costs by the redistributor of [redistribute]",
+    "reward-only": "no costs and no budget: what the logs teach of the reward alone",
+}
+TITLES = {  # of jobs that serve every policy
+    "demonstrators": "train demonstrators",
+    "collect": "record episodes",
+    "label": "label episodes",
+    "behaviour": "fit the behaviour model",
+}
+WORDS = {"evaluate": "test", "rollouts": "film"}  # stages to people
 SEED_STRIDE = 1000  # seeds of a comparison per seed of a run, so that two runs never share one
 
 
@@ -39,13 +53,14 @@ def check_config(config: RunConfig) -> None:
     from rci.redistribution.base import made
     from rci.tasks import get
 
+    require_modules(get(config.task).packages, f"the task {config.task!r}")
     trained = needs_demonstrators(config.task, config.collect.recipe)
     build(ppo.Config, config.ppo, "ppo")
     if config.label.noise not in (*NOISES, "clean"):
         raise unknown_name("label noise", config.label.noise, [*NOISES, "clean"])
     budgets = [str(parse_budget(budget)) for budget in config.compare.budgets]
-    own = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
-    numbers = [limit for limit in own if not isinstance(limit, str)]
+    allowed = [limit for budget in budgets for limit in limits(budget, tuple(get(config.task).channels))]
+    numbers = [limit for limit in allowed if not isinstance(limit, str)]
     learner = dict(config.learn)
     chosen = learner.pop("method")
     shape, _, _ = parse_options(chosen, learner)
@@ -53,11 +68,12 @@ def check_config(config: RunConfig) -> None:
         getattr(shape, "estimate", "") == "audited"
     )  # then a number is compared with labels, not with costs
     if LEARNERS[chosen].settle is not None:
-        refuse_percentiles(repr(chosen), own)
+        refuse_percentiles(repr(chosen), allowed)
     judged = audits or LEARNERS[chosen].settle is not None  # by the labels, whatever the costs are
     for method in config.compare.methods:
-        if method not in (names := ["rci", "reward-only", *REDISTRIBUTORS]):
-            raise unknown_name("method of the comparison", method, names)
+        if method not in (*OF_COMPARISONS, *REDISTRIBUTORS):
+            makers = {name: one.make for name, one in REDISTRIBUTORS.items()}
+            raise unknown_method("method of the comparison", method, makers, OF_COMPARISONS)
         options = redistributor_settings(config, method)
         name = options.pop("method")
         settings = parse_redistributor(name, options)
@@ -65,7 +81,7 @@ def check_config(config: RunConfig) -> None:
         for limit in numbers if method != "reward-only" and not judged else ():
             allowed_sum(limit, unit)  # refuses a number for costs that are no costs
     limited = [method for method in config.compare.methods if method != "reward-only"]
-    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in own):
+    if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in allowed):
         raise RciError(
             f"the learner {chosen!r} knows no budget, so the budgets {', '.join(budgets)} would be ignored; set "
             "compare.budgets to [inf], or choose a learner that keeps budgets."
@@ -148,13 +164,17 @@ def plan(config: RunConfig, out: Path) -> list[Job]:
         name = f"costs-{cost_name(entry.method)}-seed{entry.seed}"
         settings = redistributor_settings(config, entry.method)
         output = out / "costs" / name.removeprefix("costs-")
-        jobs[name] = Job(
-            name, "redistribute", settings, entry_seed(config, entry), logged, output, ("label",)
-        )
+        title, seed = f"step costs by {settings['method']}{seed_of(entry, config)}", entry_seed(config, entry)
+        jobs[name] = Job(name, "redistribute", settings, seed, logged, output, ("label",), title=title)
     for entry in entries(config):
         for job in _jobs_of(entry, config, out, {**logged, **model}):
             jobs[job.name] = job
-    return list(jobs.values())
+    return [replace(job, title=job.title or TITLES[job.name]) for job in jobs.values()]
+
+
+def seed_of(entry: Entry, config: RunConfig) -> str:
+    """The seed of a policy in the title of its jobs, where there are several."""
+    return f", seed {entry.seed}" if config.compare.seeds > 1 else ""
 
 
 def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]) -> list[Job]:
@@ -165,15 +185,17 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     policy, seed = out / "policies" / entry.name, entry_seed(config, entry)
     needs = (f"costs-{costs}", *({"behaviour"} & set(inputs)))
     learn, inputs = f"learn-{entry.name}", {**inputs, "costs": out / "costs" / costs}
+    words = f"{entry.method}, {in_words(entry.budget)}{seed_of(entry, config)}"
     if LEARNERS[config.learn["method"]].settle is None:
         settings = {**config.learn, "budget": str(entry.budget)}
-        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs)]
+        jobs = [Job(learn, "learn", settings, seed, inputs, policy, needs, title=f"learn {words}")]
     else:  # one training serves every budget, and reward-only as well
         name, whole = f"train-{costs}", out / "trainings" / costs
-        limit = {"budget": str(entry.budget)}
+        limit, title = {"budget": str(entry.budget)}, f"learn from {cost_name(entry.method)} costs"
+        unlimited = {**config.learn, "budget": "inf"}
         jobs = [
-            Job(name, "learn", {**config.learn, "budget": "inf"}, seed, inputs, whole, needs),
-            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,)),
+            Job(name, "learn", unlimited, seed, inputs, whole, needs, title=title + seed_of(entry, config)),
+            Job(learn, "limit", limit, seed, {"policy": whole}, policy, (name,), title=f"limit {words}"),
         ]
     stages = [("evaluate", "scores", config.evaluate.episodes)]
     if entry.seed == 0:
@@ -181,7 +203,8 @@ def _jobs_of(entry: Entry, config: RunConfig, out: Path, inputs: dict[str, Path]
     for stage, folder, episodes in stages:
         test = {"task": config.task, "episodes": episodes}
         output = out / folder / entry.name
-        jobs.append(Job(f"{stage}-{entry.name}", stage, test, seed, {"policy": policy}, output, (learn,)))
+        name, title = f"{stage}-{entry.name}", f"{WORDS[stage]} {words}"
+        jobs.append(Job(name, stage, test, seed, {"policy": policy}, output, (learn,), title=title))
     return jobs
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from rci.data.errors import RciError
 from rci.engines.engine import Accept, Engine, Report, Task, accept_none
 from rci.engines.run import run_tasks
-from rci.pipeline.jobs import Job
+from rci.pipeline.jobs import Job, require_simulators
 
 LATE = 60.0  # seconds after which a network file system shows what another machine wrote, at the latest
 
@@ -37,6 +37,7 @@ def run_jobs(
     accept: Accept = accept_none,
 ) -> None:
     """Run every job whose output is not current, each after the jobs it needs; see `run_tasks`."""
+    require_simulators(jobs)
     tasks: Sequence[Task] = jobs
     if engine.store is not None:
         from rci.engines.object_store import ObjectStore

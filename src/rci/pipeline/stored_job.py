@@ -17,9 +17,10 @@ from rci.data.errors import RciError
 from rci.data.files import lock
 from rci.engines.engine import Progress
 from rci.engines.object_store import ObjectStore, is_sound
-from rci.pipeline.jobs import Job, oracle_of
+from rci.pipeline.jobs import Job, oracle_of, takeovers_of
 
-OUTPUT, ORACLE = "output", "oracle"  # an oracle comes with what was collected
+OUTPUT = "output"
+COMPANIONS = {"oracle": oracle_of, "takeovers": takeovers_of}  # what comes with what was collected
 OBJECTS, UNFINISHED, TRAILS = "objects", "unfinished", "trails"  # folders of this machine's cache
 KEPT = 7 * 24 * 3600.0  # seconds for which they keep what nobody uses
 
@@ -34,6 +35,10 @@ class StoredJob:
     @property
     def name(self) -> str:
         return self.job.name
+
+    @property
+    def title(self) -> str:
+        return self.job.title
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -62,8 +67,9 @@ class StoredJob:
         if outputs is None:
             return False
         store.check_place(self.job.output)
-        # The oracle first: the job counts as done once the output is there.
-        places = {ORACLE: oracle_of(self.job.output), OUTPUT: self.job.output}
+        # Its companions first: the job counts as done once the output is there.
+        places = {name: place(self.job.output) for name, place in COMPANIONS.items()}
+        places[OUTPUT] = self.job.output
         fetched = all(self.store.get(outputs[name], places[name]) for name in places if name in outputs)
         return fetched and self.job.is_current()
 
@@ -161,6 +167,7 @@ def _trail(trail: Path | None) -> Path | None:
 def _keep(target: ObjectStore, output: Path, key: str) -> None:
     """Put an output into the store, and only then say that it is there."""
     outputs = {OUTPUT: target.put(output)}
-    if (oracle := oracle_of(output)).exists():
-        outputs[ORACLE] = target.put(oracle)
+    for name, place in COMPANIONS.items():
+        if place(output).exists():
+            outputs[name] = target.put(place(output))
     target.note(key, outputs)

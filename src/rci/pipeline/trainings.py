@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rci.data.budgets import in_words
 from rci.data.store import read_manifest
 from rci.pipeline.jobs import Job
 
@@ -24,15 +25,42 @@ def training_jobs(
         return {out: Job("learn", "learn", {**settings, "budget": budgets[0]}, seed, inputs, out)}
     if LEARNERS[settings["method"]].settle is None:
         return {
-            out / each: Job(f"learn-{each}", "learn", {**settings, "budget": each}, seed, inputs, out / each)
+            out / each: Job(
+                f"learn-{each}",
+                "learn",
+                {**settings, "budget": each},
+                seed,
+                inputs,
+                out / each,
+                title=f"learn, {in_words(each)}",
+            )
             for each in budgets
         }
     whole = out / "inf"
     jobs = {whole: Job("learn", "learn", {**settings, "budget": "inf"}, seed, inputs, whole)}
     for each in budgets:
-        limit = Job(f"limit-{each}", "limit", {"budget": each}, seed, {"policy": whole}, out / each)
+        limit = Job(
+            f"limit-{each}",
+            "limit",
+            {"budget": each},
+            seed,
+            {"policy": whole},
+            out / each,
+            title=f"the threshold for {in_words(each)}",
+        )
         jobs.setdefault(out / each, limit)
     return jobs
+
+
+def cut_jobs(episodes: Path, takeovers: Path, out: Path) -> list[Job]:
+    """The jobs that cut runs at takeovers: OUT-episodes of the machine, their labels in OUT, and OUT-human."""
+    places = {
+        "machine": out.with_name(f"{out.name}-episodes"),
+        "human": out.with_name(f"{out.name}-human"),
+        "labels": out,
+    }
+    inputs = {"episodes": episodes, "takeovers": takeovers}
+    return [Job(f"cut-{part}", "cut", {"part": part}, 0, inputs, place) for part, place in places.items()]
 
 
 def training_remarks(policies: Sequence[Path], behaviour: Path | None) -> list[str]:
@@ -56,10 +84,10 @@ def not_kept(info: dict[str, Any]) -> str:
         return ""
     bound = info["violation_bound"]
     lowest = bound.items() if isinstance(bound, dict) else [("", bound)]
-    told = ", ".join(f"{value:.1%}{f' for {name}' if name else ''}" for name, value in lowest)
+    listed = ", ".join(f"{value:.1%}{f' for {name}' if name else ''}" for name, value in lowest)
     return (
-        f"no threshold is expected to keep the budget {info['budget']}: the lowest bound is {told}, and the policy has "
-        "that threshold. Ask for more, or record more safe episodes."
+        f"no threshold is expected to keep the budget {info['budget']}: the lowest bound is {listed}, and the policy "
+        "has that threshold. Ask for more, or record more safe episodes."
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import numpy as np
 
 from rci.data.batch import flatten, sequences
-from rci.data.errors import RciError, unknown_name
+from rci.data.errors import RciError, unknown_method
 from rci.data.options import build, build_parts
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, SavedModel, StepCosts
@@ -161,7 +161,9 @@ def transfer(costs: StepCosts, episodes: Episodes, labels: Labels, pessimism: fl
 def parse_options(method: str, options: dict[str, Any]) -> Settings:
     """Check the name of a method and its settings without running it."""
     if method not in REDISTRIBUTORS:
-        raise unknown_name("redistributor", method, REDISTRIBUTORS)
+        raise unknown_method(
+            "redistributor", method, {name: one.make for name, one in REDISTRIBUTORS.items()}
+        )
     entry = REDISTRIBUTORS[method]
     config, hyper, *shared = build_parts((entry.config, entry.hyper, *entry.shared), options, method)
     given: dict[type, Any] = {type(part): part for part in shared}

@@ -16,6 +16,7 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.formats.cleaning.gaps import rows_without_gaps
 from rci.formats.importing.imported import Source, checked
 from rci.formats.tables.episode_rows import Rows, pieces_of_rows
 from rci.formats.tables.log_rows import LogReader
@@ -134,11 +135,11 @@ def _whole_episodes(path: Path, names: ColumnNames) -> Iterator[Chunk]:
     ends: list[Array] = []  # of the rows that became the last piece
 
     def noted() -> Iterator[Rows]:
-        for rows, _ in LogReader(names).rows(path, blocks_of(path, names.used())):
+        for rows in rows_without_gaps(LogReader(names), path, blocks_of(path, names.read())):
             ends.append(rows.last)
             yield rows
 
-    check_columns(path, names.used())
+    check_columns(path, names.read())
     parts: list[list[Array]] = [[], [], []]  # of episodes that are not complete yet
     rows = 0
     for piece in checked(Source(str(path), pieces_of_rows(noted(), [], {}), 0)):

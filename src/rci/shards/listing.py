@@ -23,8 +23,9 @@ from rci.data.record import Array
 from rci.data.store import versions
 from rci.formats.importing.imported import optional
 from rci.formats.tables.block import Block, texts
+from rci.formats.tables.guessing import resolve
 from rci.formats.tables.log_rows import LogReader
-from rci.formats.tables.mapping import SINGLE, ColumnNames, read_mapping, resolve
+from rci.formats.tables.mapping import SINGLE, ColumnNames, read_mapping
 from rci.formats.tables.parquet import (
     parquet_batches,
     parquet_columns,
@@ -130,6 +131,11 @@ def resolve_columns(
             f"{first}: no column says where episodes were stopped; say which it is in a mapping, as in stop = "
             f"'estop'. Names that are known: {', '.join(SINGLE['stop'])}. The columns are: {', '.join(columns)}."
         )
+    if names.whole_runs:
+        raise RciError(
+            "shards are written back row by row, so missing, time, previous() and next() cannot be used in their "
+            "mapping; import the logs with rci import."
+        )
     check_new(first, columns, names, prefix)
     return names, notes
 
@@ -156,8 +162,8 @@ def episode_names(shard: Path, names: ColumnNames) -> Iterator[str]:
         return
     if not names.episode:
         number = 0
-        for rows, _ in LogReader(names).rows(shard, blocks_of(shard, names.used())):
-            for _ in range(int(rows.last.sum())):
+        for _, ends, _ in LogReader(names).rows(shard, blocks_of(shard, names.read())):
+            for _ in range(int(ends.sum())):
                 yield str(number)
                 number += 1
         return

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from rci.data.errors import RciError
@@ -108,6 +109,29 @@ class RowsFile:
         return [self.by_key[study.key(cell)] for cell in study.cells]
 
 
+class Pace:
+    """How long the rest of a study takes, from how long jobs of the same stages took in this run."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.began = time.monotonic()
+        self.left = {job.name: job.stage for job in jobs}
+        self.seconds = defaultdict[str, list[float]](list)  # of jobs that had to be done, by stage
+
+    def done(self, name: str, seconds: float | None) -> None:
+        """A job is done; seconds: None if nothing had to be done."""
+        stage = self.left.pop(name, None)
+        if stage is not None and seconds is not None:
+            self.seconds[stage].append(seconds)
+
+    def seconds_left(self) -> float:
+        """Seconds until the last job is done, by the medians of their stages; inf while one of them is not known."""
+        if not all(self.seconds[stage] for stage in set(self.left.values())):
+            return math.inf
+        spent = sum(map(sum, self.seconds.values()))
+        side_by_side = max(1.0, spent / max(time.monotonic() - self.began, 1e-9))
+        return sum(median(self.seconds[stage]) for stage in self.left.values()) / side_by_side
+
+
 def complete(
     study: Study[Cell],
     rows: Rows,
@@ -119,27 +143,21 @@ def complete(
 ) -> None:
     """Run the jobs of every cell that has no row, in the folder `out`, and add the rows as they come.
 
-    seconds_left: an estimate for cells that are not done yet; by default, from how long those of this run took.
+    seconds_left: an estimate for cells that are not done yet; by default, from how long jobs of their stages took.
     """
     waiting = {cell: set(study.tests(cell)) for cell in study.cells if not rows.has(study.key(cell))}
-    missing, began = len(waiting), time.monotonic()
     cells_of, trained = defaultdict[str, list[Cell]](list), defaultdict[str, list[Cell]](list)
     for cell, tests in waiting.items():
         trained[study.training(cell)].append(cell)
         for name in tests:
             cells_of[name].append(cell)
     jobs = once(study.plan(list(waiting)))
-    names = {job.name for job in jobs}
+    names, pace = {job.name for job in jobs}, Pace(jobs)
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in names}
 
     def log() -> None:
-        if seconds_left is not None:
-            left = seconds_left(waiting)
-        elif (fresh := missing - len(waiting)) > 0:
-            left = (time.monotonic() - began) / fresh * len(waiting)
-        else:
-            left = math.inf
-        tell(len(study.cells) - len(waiting), len(study.cells), left)
+        left = pace.seconds_left() if seconds_left is None else seconds_left(waiting)
+        tell(len(study.cells) - len(waiting), len(study.cells), left if waiting else 0.0)
 
     def add(cell: Cell, row: Row) -> None:
         rows.add(row)
@@ -148,6 +166,8 @@ def complete(
 
     def note(job: Named, share: float, seconds: float | None) -> None:
         report(job, share, seconds)
+        if share == 1.0:
+            pace.done(job.name, seconds)
         for cell in cells_of.get(job.name, ()) if share == 1.0 else ():
             waiting[cell].discard(job.name)
             if not waiting[cell]:

@@ -1,7 +1,7 @@
 """An episode as numbers that a page can draw, moment by moment, without a simulator.
 
 A film is only what an onlooker would see: no rule has a say in it. Road and paths are made by the tasks; signals, the
-bare columns of numbers, by anybody.
+bare columns of numbers, by `signal_film`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.data.types import Episode
 
 KINDS = ("road", "paths", "pictures", "signals")
-MOST_TRACKS = 24  # lines that fit below each other on a page
 
 
 @dataclass(frozen=True)
@@ -56,24 +54,6 @@ def view(
 def body(name: str, look: str, radius: float = 0.0, trail: bool = False) -> dict[str, Any]:
     """Something that moves; without a radius it is a point."""
     return {"name": name, "look": look, "radius": float(radius), "trail": trail}
-
-
-def signal_film(episode: Episode) -> Film:
-    """Observation and action as lines over time: what moves comes first, observations before actions."""
-    recorded = {"obs": np.asarray(episode.obs), "action": np.asarray(episode.action)}
-    flat = {name: values.reshape(len(values), -1) for name, values in recorded.items()}
-    still = {name: (values == values[:1]).all(axis=0) for name, values in flat.items()}
-    found = [(name, column) for name, values in flat.items() for column in range(values.shape[1])]
-    found.sort(key=lambda one: bool(still[one[0]][one[1]]))  # stable: the order above is kept among equals
-    kept: dict[str, list[int]] = {name: [] for name in flat}
-    tracks = []
-    for name, column in found[:MOST_TRACKS]:
-        place = np.unravel_index(column, recorded[name].shape[1:])
-        label = f"{name} {','.join(str(int(index)) for index in place)}"
-        tracks.append({"name": label, "array": name, "column": len(kept[name])})
-        kept[name].append(column)
-    # Only the columns that are drawn: an observation may have thousands.
-    return Film("signals", {"tracks": tracks}, {name: flat[name][:, kept[name]] for name in flat})
 
 
 def check_film_rows(name: str, obs: Array, shape: tuple[int | None, ...]) -> Array:

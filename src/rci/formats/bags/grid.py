@@ -20,6 +20,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.formats.bags.mapping import BagMapping, Condition
 from rci.formats.bags.timeline import SECOND, Sample
+from rci.formats.importing.identity import key_lines
 from rci.formats.importing.imported import Piece
 
 MOST_AT_ONCE = 1_000_000  # steps between two messages
@@ -59,14 +60,16 @@ class Run:
 class Grid:
     """Steps of one recording after the other."""
 
-    def __init__(self, mapping: BagMapping, keys: dict[str, list[str]], state: dict[str, Any]) -> None:
-        self.mapping, self.keys, self.columns = mapping, keys, mapping.columns
+    def __init__(self, mapping: BagMapping, state: dict[str, Any]) -> None:
+        self.mapping, self.columns = mapping, mapping.columns
         self.width = len(mapping.obs), len(mapping.action)
         self.need = {column.topic for column in self.columns}
         self.stops = range(len(mapping.stop))
         self.takeovers = range(len(mapping.stop), len(mapping.stop) + len(mapping.takeover))
         self.gap = round(mapping.max_gap * SECOND)
-        self.about = state.get("about", {"gaps": {}, "short": 0, "early": 0, "messages": {}, "seconds": 0.0})
+        self.about = state.get(
+            "about", {"runs": 0, "gaps": {}, "short": 0, "early": 0, "messages": {}, "seconds": 0.0}
+        )
         self.run: Run | None = None
         self._forget("")
         self._empty()
@@ -113,6 +116,7 @@ class Grid:
             stop_index=np.array(rows["stop"], np.int64) if mapping.stop else None,
             severity=None,
             human=np.array(rows["human"], bool) if mapping.takeover else None,
+            keys=key_lines(rows["keys"]),
         )
         self._empty()
         return found
@@ -174,7 +178,7 @@ class Grid:
         self.run = None
 
     def _empty(self) -> None:
-        names = ("obs", "action", "reward", "human", "lengths", "stop")
+        names = ("obs", "action", "reward", "human", "lengths", "stop", "keys")
         self.rows: dict[str, list[Any]] = {name: [] for name in names}
 
     def _start(self, time: int) -> None:
@@ -306,10 +310,9 @@ class Grid:
         self.about["seconds"] += steps / self.mapping.rate
         self.rows["lengths"].append(steps)
         self.rows["stop"].append(min(run.stop, steps - 1))
-        self.keys["bag"].append(self.bag)
-        self.keys["start"].append(_clock(run.start))
-        if self.mapping.episode is not None:
-            self.keys["episode"].append(self.episode)
+        episode = [self.episode] if self.mapping.episode is not None else []
+        self.rows["keys"].append([self.bag, _clock(run.start), *episode])
+        self.about["runs"] += 1
 
 
 def _clock(time: int) -> str:

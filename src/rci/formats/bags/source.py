@@ -54,14 +54,13 @@ def bags_source(
     steps = _check_bags(bags, found, partial)
     state: dict[str, Any] = {}
     notes: list[str] = []
-    keys: dict[str, list[str]] = {"bag": [], "start": [], **({"episode": []} if found.episode else {})}
     yield Source(
         str(path),
-        _pieces(bags, found, partial, keys, notes, state),
+        _pieces(bags, found, partial, notes, state),
         steps,
         notes,
         signals=found.signals(),
-        keys=keys,
+        keys=("bag", "start", *(("episode",) if found.episode else ())),
         files=tuple(file for _, files in bags for file in files),
         settings=repr((found, partial)),
         state=state,
@@ -88,15 +87,12 @@ def _pieces(
     bags: Bags,
     mapping: BagMapping,
     partial: bool,
-    keys: dict[str, list[str]],
     notes: list[str],
     state: dict[str, Any],
 ) -> Iterator[Piece]:
     """Steps of the bags, a piece at a time; `state` is where they stand after each."""
     saved: dict[str, Any] = deepcopy(state.get("at", {}))
-    for name in keys:
-        keys[name][:] = saved.get("keys", {}).get(name, [])
-    grid = Grid(mapping, keys, saved.get("grid", {}))
+    grid = Grid(mapping, saved.get("grid", {}))
     first = saved.get("bag", 0)
     most = chunk_rows((len(mapping.obs) + len(mapping.action),), 8)
     for number in range(first, len(bags)):
@@ -113,7 +109,7 @@ def _pieces(
                 if sample.time > time and len(grid.rows["action"]) >= most:
                     timeline.stands_before(sample)
                     piece = grid.piece()
-                    state["at"] = _told(number, keys, grid, clock)
+                    state["at"] = _told(number, grid, clock)
                     yield piece
                 time = sample.time
                 grid.take(sample)
@@ -124,10 +120,10 @@ def _pieces(
                 if file.broken
             ]
     piece = grid.piece()
-    state["at"] = _told(len(bags), keys, grid, None)
+    state["at"] = _told(len(bags), grid, None)
     if len(piece.obs):
         yield piece
-    if not keys["bag"]:
+    if not grid.about["runs"]:
         raise RciError(
             f"no run came out of {bags[0][1][0].parent}: a run begins when every topic of obs, action and reward has "
             f"spoken, and lasts at least one step. {' '.join(_whole(note) for note in grid.notes())}".rstrip()
@@ -135,11 +131,9 @@ def _pieces(
     notes += grid.notes()
 
 
-def _told(
-    number: int, keys: dict[str, list[str]], grid: Grid, clock: dict[str, Any] | None
-) -> dict[str, Any]:
+def _told(number: int, grid: Grid, clock: dict[str, Any] | None) -> dict[str, Any]:
     """Where reading stands; it must not change with what is read next."""
-    told = {"bag": number, "keys": keys, "grid": grid.state(), **({} if clock is None else {"clock": clock})}
+    told = {"bag": number, "grid": grid.state(), **({} if clock is None else {"clock": clock})}
     return deepcopy(told)
 
 

@@ -22,9 +22,10 @@ from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.data.signals import Signals
 from rci.data.takeovers import Takeovers
+from rci.formats.importing.identity import fitted_signals, keys_by_name
 
 Progress = Callable[[float], None]
-BESIDE = ("cost", "stop_index", "severity", "human")  # of a piece, but no part of episodes
+BESIDE = ("cost", "stop_index", "severity", "human", "keys")  # of a piece, but no part of episodes
 CHUNK_BYTES = 1 << 23  # of observations that are held at a time
 
 
@@ -44,6 +45,8 @@ class Piece(NamedTuple):
     truncated: Array
     stop_index: Array | None  # -1 = not stopped
     severity: Array | None  # what a stop costs, 0 without one; in (0, 1] if it is to count
+    row: Array | None = None  # [steps], where each stands in the table that it came from, from 0 on
+    keys: Array | None = None  # of these episodes, as `key_lines` writes them
     human: Array | None = None  # [steps], whether a person drove
 
 
@@ -60,11 +63,11 @@ class Source:
     steps: int  # about how many there will be; 0 if nobody knows
     notes: list[str] = field(default_factory=list)
     task: str = ""
-    signals: Signals | None = None
-    keys: dict[str, list[str]] = field(default_factory=dict)  # of the episodes; complete as notes are
     files: tuple[Path, ...] = ()  # everything that is read; () if nobody can tell whether it has changed
     settings: str = ""  # what else the pieces depend on
     state: dict[str, Any] = field(default_factory=dict)
+    signals: Signals | None = None  # names; the numbers of a single column of lists are counted
+    keys: tuple[str, ...] = ()  # what the keys of the pieces are called
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +132,7 @@ def checked(source: Source, before: Piece | None = None, episodes: int = 0) -> I
                     f"{source.path}: {name} changes from {was.dtype} {was.shape[1:]} to {now.dtype} {now.shape[1:]} "
                     f"at about episode {episodes}; all episodes of a dataset must have the same shape and type."
                 )
-        for name in ("cost", "stop_index", "severity", "human"):
+        for name in ("cost", "stop_index", "severity", "row", "keys", "human"):
             if (getattr(first, name) is None) != (getattr(piece, name) is None):
                 raise RciError(
                     f"{source.path}: only some episodes have a {name.replace('_', ' ')}: it changes at "
@@ -157,10 +160,12 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
         if source.steps:
             progress(min(1.0, steps / source.steps))
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
-    cost, stop_index, severity, human = (whole.pop(name) for name in BESIDE)
+    cost, stop_index, severity, human, lines = (whole.pop(name) for name in BESIDE)
     severity = usable_severity(stop_index, severity, source.notes)
-    about: dict[str, Any] = {"task": source.task, "signals": source.signals, "keys": source.keys}
-    episodes = Episodes(**whole, **about)  # type: ignore[arg-type]
+    keys = keys_by_name(source.keys, lines)
+    obs, action = np.asarray(whole["obs"]), np.asarray(whole["action"])
+    signals = fitted_signals(source.signals, obs.shape[1:], action.shape[1:], source.notes)
+    episodes = Episodes(**whole, task=source.task, signals=signals, keys=keys)  # type: ignore[arg-type]
     return Imported(episodes, stop_index, cost, tuple(source.notes), severity, human)
 
 

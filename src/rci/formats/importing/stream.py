@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import described
+from rci.data.episodes import episodes_meta
 from rci.data.errors import RciError
 from rci.data.files import sync_folder
 from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, write_manifest
+from rci.formats.importing.identity import fitted_signals, keys_by_name
 from rci.formats.importing.imported import (
     BESIDE,
     Piece,
@@ -156,7 +157,9 @@ def _finish(work: Unfinished, source: Source, provenance: Provenance) -> str:
     work.add("source", np.zeros(work.rows("lengths"), np.int32))
     found = {name: array.finish() for name, array in work.arrays.items()}
     entries = {name: entry for name, entry in found.items() if name not in BESIDE}
-    meta = described(source.task, (), source.signals, source.keys)
+    obs, action = (work.arrays[name].row_shape for name in ("obs", "action"))
+    signals = fitted_signals(source.signals, obs, action, source.notes)
+    meta = episodes_meta(source.task, (), signals, keys_by_name(source.keys, _whole(work, "keys")))
     write_manifest(work.artefact, manifest_text("episodes", entries, meta, provenance))
     sync_folder(work.artefact)
     return content_digest("episodes", {name: str(entry["sha256"]) for name, entry in entries.items()}, meta)

@@ -8,8 +8,10 @@ its last observation is repeated: no step, reward or stop is lost, and notes say
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +22,13 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.labels import Labels
 from rci.data.record import Array
+from rci.formats.importing.identity import recorded_signals
 from rci.formats.importing.imported import Imported, Progress, Source, gather, optional, silent
 from rci.formats.sources.flat import Layout, Mismatch, flat_source
 from rci.formats.sources.hdf5 import open_hdf5, reading, root_columns
 from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
 
+SIGNALS = "rci.signals"  # the attribute of files that RCI wrote
 LAYOUT = Layout(
     obs="observations",
     action="actions",
@@ -46,7 +50,10 @@ def dsrl_source(path: str | Path, mismatch: Mismatch = "error") -> Iterator[Sour
         if not columns:
             with reading(path):
                 _refuse_groups(path, sorted(file))
-        yield flat_source(str(path), columns, LAYOUT, mismatch)
+        with reading(path):
+            table = file.attrs.get(SIGNALS)
+        signals = recorded_signals(table, str(path))
+        yield replace(flat_source(str(path), columns, LAYOUT, mismatch), signals=signals)
 
 
 def _refuse_groups(path: str | Path, names: list[str]) -> None:
@@ -123,6 +130,8 @@ def write_dsrl(
     # First in memory: on a disk that is full, the library loses more than the file.
     in_memory = {"driver": "core", "backing_store": False, "block_size": 1 << 22}
     with replacing_pair(path, facts, overwrite) as temporary, h5py.File(temporary, "w", **in_memory) as file:
+        if episodes.signals is not None:
+            file.attrs[SIGNALS] = json.dumps(episodes.signals.as_table())
         for key, array in numbers.items():
             flat = array if array.ndim == 1 else array.reshape(len(array), -1)
             stored = file.create_dataset(key, data=flat.astype(np.float32), compression="gzip")

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,11 @@ from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.files import own_file
 from rci.data.record import Array
+from rci.data.signals import Signal, Signals
+from rci.formats.importing.identity import recorded_signals
 from rci.formats.importing.imported import Imported, Piece, Progress, Source, gather, silent
 from rci.formats.sources.minari_storage import STORAGES, EpisodeReader
-from rci.formats.sources.spaces import Leaf, decode, described, leaves
+from rci.formats.sources.spaces import Leaf, decode, described, leaf_names, leaves
 from rci.formats.tables.episode_rows import flags, require_finite
 
 
@@ -34,6 +37,7 @@ class Dataset(NamedTuple):
     steps: int
     obs: list[Leaf]
     action: list[Leaf]
+    signals: Signals | None
 
 
 def import_minari(id_or_folder: str | Path, progress: Progress = silent) -> Imported:
@@ -63,7 +67,8 @@ def minari_source(id_or_folder: str | Path) -> Iterator[Source]:
     files = tuple(sorted(path for path in dataset.folder.rglob("*") if path.is_file()))
     with STORAGES[dataset.data_format](dataset.folder, dataset.episodes) as episode:
         pieces = _pieces(dataset, episode, notes, state)
-        yield Source(str(dataset.folder), pieces, dataset.steps, notes, files=files, state=state)
+        source = Source(str(dataset.folder), pieces, dataset.steps, notes, files=files, state=state)
+        yield replace(source, signals=dataset.signals)
 
 
 def datasets_root() -> Path:
@@ -113,7 +118,12 @@ def read_metadata(folder: Path) -> Dataset:
                 f"{path} has no {key}; it was written by an old version: let Minari write it again."
             )
         spaces.append(leaves(metadata[key], f"{path}: {key}", jpeg))
-    return Dataset(folder, data_format, counts[0], counts[1], spaces[0], spaces[1])
+    ours = metadata.get("rci")
+    signals = recorded_signals(ours.get("signals") if isinstance(ours, dict) else None, str(path))
+    obs, action = (tuple(Signal(name) for name in leaf_names(space)) for space in spaces)
+    return Dataset(
+        folder, data_format, counts[0], counts[1], spaces[0], spaces[1], signals or Signals(obs, action)
+    )
 
 
 def _pieces(

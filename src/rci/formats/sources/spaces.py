@@ -114,6 +114,17 @@ def described(parts: Sequence[Leaf], what: str) -> str | None:
     return f"{what} has parts: flattened in the order {names}"
 
 
+def leaf_names(parts: Sequence[Leaf]) -> list[str]:
+    """A name for each number, where a space has parts with names; none where it has not."""
+    names = []
+    for leaf in parts:
+        size = sum(leaf.choices) or int(np.prod(leaf.shape, dtype=np.int64))
+        if not leaf.path or size > MOST_CHOICES:
+            return []
+        names += [leaf.name] if size == 1 else [f"{leaf.name} {i}" for i in range(size)]
+    return names if len(set(names)) == len(names) else []
+
+
 def _shaped(array: Array, leaf: Leaf, where: str) -> Array:
     if array.dtype.kind not in "fiub":
         raise RciError(f"{where}: {leaf.name} must be numbers, got {array.dtype}.")

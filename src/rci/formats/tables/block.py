@@ -54,7 +54,7 @@ def numbers(block: Block, name: str, wanted: str = "a number") -> Numbers:
     except (ValueError, TypeError, OverflowError):
         pass
     raw = [_unfolded(value) for value in raw]
-    missing = np.array([_is_empty(value) for value in raw], bool)
+    missing = np.array([is_empty(value) for value in raw], bool)
     vectors = [value for value in raw if isinstance(value, list)]
     blank: Any = [0.0] * len(vectors[0]) if vectors else 0.0
     values = [blank if empty else value for value, empty in zip(raw, missing)]
@@ -83,17 +83,17 @@ def large_whole_numbers(block: Block, name: str) -> Array | None:
         return None
 
 
-def texts(block: Block, name: str) -> Array:
-    """A column as texts, for names of episodes; 1 and 1.0 are the same."""
+def texts(block: Block, name: str, required: bool = True) -> Array:
+    """A column as texts, for names of episodes; 1 and 1.0 are the same. Unless `required`, empty ones are ""."""
     raw = block.columns[name]
     values: list[Any] = raw if isinstance(raw, list) else raw.values.tolist()
-    empty = [_is_empty(v) for v in values] if isinstance(raw, list) else raw.missing.tolist()
+    empty = [is_empty(v) for v in values] if isinstance(raw, list) else raw.missing.tolist()
     for row, value in enumerate(values):
-        if empty[row]:
+        if empty[row] and required:
             raise RciError(f"{block.where(row, name)} is missing: every row must name its episode.")
         if isinstance(value, list | dict):
             raise RciError(f"{block.where(row, name)} must name an episode, got {value!r}.")
-    return np.array([_identity(value) for value in values], dtype=object)
+    return np.array(["" if no else _identity(value) for value, no in zip(values, empty)], dtype=object)
 
 
 def _identity(value: Any) -> str:
@@ -138,7 +138,8 @@ def _list(value: Any, width: int) -> list[float]:
     return [float(number) for number in value]
 
 
-def _is_empty(value: Any) -> bool:
+def is_empty(value: Any) -> bool:
+    """Whether nothing stands there."""
     if isinstance(value, str):
         return value.strip().lower() in EMPTY
     return value is None or (isinstance(value, float) and value != value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from rci.data.episodes import first_true
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.formats.importing.identity import key_lines
 from rci.formats.importing.imported import Piece
 
 
@@ -27,6 +28,8 @@ class Rows(NamedTuple):
     stopped: Array | None = None
     severity: Array | None = None  # what a stop in this row costs
     bare: Array | None = None  # a last row that is an observation only, without an action
+    row: Array | None = None  # where each stands in its file
+    keys: Array | None = None  # texts [rows, keys]; those of an episode are in its first row
 
 
 class Open(NamedTuple):
@@ -37,6 +40,7 @@ class Open(NamedTuple):
     truncated: bool = False
     stop: int = -1
     severity: float = 0.0
+    keys: Sequence[str] = ()
 
 
 def pieces_of_rows(blocks: Iterable[Rows], notes: list[str], state: dict[str, Any]) -> Iterator[Piece]:
@@ -83,11 +87,13 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
     truncated[0] |= opened.truncated
     stop = np.minimum(stop, lengths - 1)  # a stop in a bare row is one of the step that led there
     complete = len(end)
+    keys = [] if rows.keys is None else rows.keys[begin].tolist()
+    if keys and opened.steps:
+        keys[0] = list(opened.keys)
     rest = Open()
     if len(begin) > complete:
-        rest = Open(
-            int(lengths[-1]), bool(terminated[-1]), bool(truncated[-1]), int(stop[-1]), float(severity[-1])
-        )
+        flags = bool(terminated[-1]), bool(truncated[-1])
+        rest = Open(int(lengths[-1]), *flags, int(stop[-1]), float(severity[-1]), keys[-1] if keys else ())
     lacking = end[~bare[end]]  # ends at which an observation has to be put in
     final = rows.obs[lacking] if rows.next_obs is None else rows.next_obs[lacking]
     piece = Piece(
@@ -100,6 +106,8 @@ def _cut(rows: Rows, opened: Open) -> tuple[Piece, Open, int]:
         truncated=truncated[:complete],
         stop_index=None if rows.stopped is None else stop[:complete],
         severity=None if rows.stopped is None or rows.severity is None else severity[:complete],
+        row=None if rows.row is None else rows.row[~bare],
+        keys=None if rows.keys is None else key_lines(keys[:complete]),
     )
     return piece, rest, len(lacking) if rows.next_obs is None else 0
 

@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.formats.tables.block import Block, large_whole_numbers, numbers, place, texts
-from rci.formats.tables.episode_rows import Rows, one_hot
+from rci.formats.tables.block import Block, place, texts
+from rci.formats.tables.guessing import key_columns
+from rci.formats.tables.log_columns import LogRows, extract
 from rci.formats.tables.mapping import VECTORS, ColumnNames
+from rci.formats.tables.times import Clock
 
 MOST_CHOICES = 1023  # no choice between actions has more
-
-
-@dataclass(frozen=True, eq=False)
-class LogRows:
-    """The columns of some rows, still without ends."""
-
-    obs: Array
-    action: Array
-    reward: Array
-    bare: Array
-    line: Array
-    terminated: Array
-    truncated: Array
-    next_obs: Array | None
-    cost: Array | None
-    stopped: Array | None
-    severity: Array | None
-    episode: Array | None
-    step: Array | None
-
-    def take(self, rows: slice) -> LogRows:
-        """Some of the rows."""
-        return LogRows(*(None if a is None else a[rows] for a in self._columns()))  # type: ignore[arg-type]
-
-    def joined(self, other: LogRows) -> LogRows:
-        """These rows and those that follow."""
-        pairs = zip(self._columns(), other._columns())
-        return LogRows(*(None if a is None else np.concatenate([a, b]) for a, b in pairs))  # type: ignore[arg-type]
-
-    def _columns(self) -> list[Array | None]:
-        return [getattr(self, column.name) for column in fields(self)]
 
 
 @dataclass
@@ -60,6 +32,19 @@ class LogReader:
         0  # as how many choices the actions could be read: whole numbers, one each; -1 if they could not
     )
     shapes: dict[str, list[int]] = field(default_factory=dict)  # of each vector, one row
+    clock: Clock = field(default_factory=Clock)
+
+    @classmethod
+    def begin(cls, names: ColumnNames, state: Mapping[str, Any]) -> LogReader:
+        """A reader that remembers what the state of an earlier time says."""
+        clock = Clock(names.time_unit or state.get("time_unit", ""), state.get("zoned"))
+        known = {name: state[name] for name in ("stride", "choices", "shapes") if name in state}
+        return cls(names, clock=clock, **known)
+
+    def state(self) -> dict[str, Any]:
+        """What has to hold for the rows that follow."""
+        times = {"time_unit": self.clock.unit, "zoned": self.clock.zoned} if self.names.time else {}
+        return {"stride": self.stride, "choices": self.choices, "shapes": dict(self.shapes), **times}
 
     def remember(self, path: Path, blocks: Iterator[Block], rows: int | None = None) -> None:
         """Names of the episodes in the first rows of a file that has been read before, or in all of them."""
@@ -71,25 +56,29 @@ class LogReader:
                 if rows <= 0:
                     return
 
-    def rows(self, path: Path, blocks: Iterator[Block], began: bool = False) -> Iterator[tuple[Rows, bool]]:
-        """Rows of one file, and whether they are its last ones; `began` if the first rows were read before.
+    def rows(
+        self, path: Path, blocks: Iterator[Block], first: int = 0, began: bool = False
+    ) -> Iterator[tuple[LogRows, Array, bool]]:
+        """Rows of one file from the `first` one on, which of them end an episode, and whether they are its last rows.
 
-        The last row read is held back, as only the next one tells whether an episode ends.
+        The last row read is held back, as only the next one tells whether an episode ends. `began`: the episode of the
+        first row began before.
         """
         held: LogRows | None = None
         for block in blocks:
-            rows = self._fitted(extract(block, self.names), path)
+            rows = self._fitted(extract(block, self.names, first, self.clock), path)
+            first += len(rows)
             self._look_for_choices(rows)
             rows = rows if held is None else self._fitted(held, path).joined(rows)
             if not began and rows.episode is not None:
                 self._begin(rows.episode[0], path, rows.line[0])
                 began = True
-            if len(rows.line) > 1:
+            if len(rows) > 1:
                 last = self._ends(rows, path)
-                yield _marked(rows.take(slice(0, -1)), last), False
+                yield rows.take(slice(0, -1)), last, False
             held = rows.take(slice(-1, None))
         if held is not None:
-            yield _marked(held, np.ones(1, bool)), True
+            yield held, np.ones(1, bool), True
 
     def _ends(self, rows: LogRows, path: Path) -> Array:
         """Whether each row but the last is the end of an episode."""
@@ -101,11 +90,6 @@ class LogReader:
                 ends = ends | (np.diff(rows.step) < 0)  # the count begins again
         else:
             ends = rows.episode[1:] != rows.episode[:-1]
-            for row in np.flatnonzero(rows.bare[:-1] & ~ends)[:1]:
-                raise RciError(
-                    f"{place(path, rows.line[row])}: there is no action, but episode {rows.episode[row]!r} goes on; "
-                    "only its last row may be an observation alone."
-                )
             for row in np.flatnonzero(onward & ~ends)[:1]:
                 raise RciError(
                     f"{place(path, rows.line[row])}: episode {rows.episode[row]!r} has ended, but it goes on in the "
@@ -115,7 +99,9 @@ class LogReader:
                 self._begin(rows.episode[row + 1], path, rows.line[row + 1])
         if rows.step is not None:
             self._check_steps(rows, ends, path)
-        if rows.next_obs is not None:
+        if rows.keys is not None:
+            self._check_keys(rows, ends, path)
+        if rows.next_obs is not None and self.names.missing == "error":
             differs = (rows.next_obs[:-1] != rows.obs[1:]).reshape(len(ends), -1).any(axis=1)
             for row in np.flatnonzero(differs & ~ends & ~rows.bare[:-1])[:1]:
                 raise RciError(
@@ -174,6 +160,15 @@ class LogReader:
             )
         self.seen[episode] = path
 
+    def _check_keys(self, rows: LogRows, ends: Array, path: Path) -> None:
+        """A key is the same in all rows of an episode."""
+        keys = np.asarray(rows.keys)
+        for row, column in np.argwhere((keys[1:] != keys[:-1]) & ~ends[:, None])[:1]:
+            raise RciError(
+                f"{place(path, rows.line[row + 1])}, column {key_columns(self.names)[column]!r} changes within an "
+                f"episode, from {keys[row, column]!r} to {keys[row + 1, column]!r}; a key is one thing for all of it."
+            )
+
     def _check_steps(self, rows: LogRows, ends: Array, path: Path) -> None:
         """Steps grow; whole numbers grow by the same amount everywhere."""
         step = np.asarray(rows.step)
@@ -201,114 +196,3 @@ class LogReader:
 def _shown(step: np.generic) -> str:
     """A step with all its digits."""
     return str(step) if step.dtype.kind == "i" else f"{step:.15g}"
-
-
-def extract(block: Block, names: ColumnNames) -> LogRows:
-    """The columns of a block, each checked: nothing missing, nothing infinite."""
-    count = len(block.lines)
-    action, without = _vector(block, names.action, None)
-    bare = np.asarray(without.all(axis=1))
-    obs, _ = _vector(block, names.obs, np.zeros(count, bool))
-    for row in np.flatnonzero(without.any(axis=1) & ~bare)[:1]:
-        column = names.action[int(np.flatnonzero(without[row])[0])]
-        raise RciError(f"{block.where(row, column)} is missing, though other parts of the action are there.")
-    reward = _single(block, names.reward, bare)
-    for row in np.flatnonzero(bare & (reward != 0))[:1]:
-        raise RciError(
-            f"{block.where(row, names.reward)}: a row without an action has a reward, {reward[row]:g}; a reward stands "
-            "in the row of the action that earned it."
-        )
-    if names.choices:
-        action = _chosen(block, names, action, bare)
-    return LogRows(
-        obs=obs,
-        action=action,
-        reward=reward,
-        bare=bare,
-        line=block.lines,
-        terminated=_flag(block, names.terminated),
-        truncated=_flag(block, names.truncated),
-        next_obs=_vector(block, names.next_obs, bare)[0] if names.next_obs else None,
-        cost=_single(block, names.cost, bare) if names.cost else None,
-        stopped=_flag(block, names.stop) if names.stop else None,
-        severity=_severity(block, names.severity) if names.severity else None,
-        episode=texts(block, names.episode) if names.episode else None,
-        step=_steps(block, names.step) if names.step else None,
-    )
-
-
-def _vector(block: Block, columns: tuple[str, ...], may_lack: Array | None) -> tuple[Array, Array]:
-    """Columns side by side, [n, features], and which are missing, [n, columns]. None: any may be missing."""
-    found = [numbers(block, name) for name in columns]
-    for name, part in zip(columns, found):
-        _check(block, name, part.values, part.missing, part.missing if may_lack is None else may_lack)
-    missing = np.stack([part.missing for part in found], axis=1)
-    for name, part in zip(columns, found):
-        if part.values.size == 0 and not part.missing.all():
-            raise RciError(f"{block.where(0, name)} must have at least one number, got an empty list.")
-    if len(found) == 1 and found[0].values.ndim > 1:
-        return found[0].values, missing
-    return np.concatenate([part.values.reshape(len(part.values), -1) for part in found], axis=1), missing
-
-
-def _single(block: Block, name: str, may_lack: Array, wanted: str = "a number") -> Array:
-    part = numbers(block, name, wanted)
-    if part.values.ndim != 1:
-        raise RciError(f"{block.where(0, name)} must be one number, got a list.")
-    _check(block, name, part.values, part.missing, may_lack)
-    return part.values
-
-
-def _check(block: Block, name: str, values: Array, missing: Array, may_lack: Array) -> None:
-    for row in np.flatnonzero(missing & ~may_lack)[:1]:
-        raise RciError(f"{block.where(row, name)} is missing.")
-    if values.dtype.kind == "f":
-        for row in np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))[:1]:
-            raise RciError(f"{block.where(row, name)} is not finite: {values[row].tolist()}.")
-
-
-def _steps(block: Block, name: str) -> Array:
-    """What counts the steps. Times in nanoseconds need all their digits, more than float64 has."""
-    wanted = f"a number (if {name!r} counts no steps, say step = '' in the mapping)"
-    values = _single(block, name, np.zeros(len(block.lines), bool), wanted)
-    exact = large_whole_numbers(block, name)
-    return values.astype(np.float64) if exact is None else exact
-
-
-def _flag(block: Block, name: str) -> Array:
-    """Flags; none where nothing is said."""
-    if not name:
-        return np.zeros(len(block.lines), bool)
-    wanted = "true or false, yes or no, 1 or 0"
-    values = _single(block, name, np.ones(len(block.lines), bool), wanted)
-    for row in np.flatnonzero((values != 0) & (values != 1))[:1]:
-        raise RciError(f"{block.where(row, name)} must be {wanted}, got {values[row]:g}.")
-    return values != 0
-
-
-def _severity(block: Block, name: str) -> Array:
-    """What a stop costs: 1 where nothing is said."""
-    part = numbers(block, name)
-    values = _single(block, name, np.ones(len(block.lines), bool)).astype(np.float64)
-    return np.where(part.missing, 1.0, values)
-
-
-def _chosen(block: Block, names: ColumnNames, action: Array, bare: Array) -> Array:
-    """One-hot actions from whole numbers."""
-    if bare.all():
-        return np.zeros((len(bare), names.choices), np.float32)
-    if action.shape[1:] != (1,):
-        raise RciError(
-            f"choices = {names.choices} needs a single column of actions, got {len(names.action)}."
-        )
-    index = action[:, 0]
-    for row in np.flatnonzero((index < 0) | (index >= names.choices) | (index != np.floor(index)))[:1]:
-        raise RciError(
-            f"{block.where(row, names.action[0])} must be a whole number from 0 to {names.choices - 1}, got "
-            f"{index[row]:g}."
-        )
-    return one_hot(index.astype(np.int64), names.choices)
-
-
-def _marked(rows: LogRows, last: Array) -> Rows:
-    return Rows(last=last, **{name: getattr(rows, name) for name in Rows._fields if name != "last"})

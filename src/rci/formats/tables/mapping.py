@@ -1,15 +1,16 @@
-"""Which column of a log is what: told by a mapping, guessed where it is obvious."""
+"""What a mapping says: which column of a log is what, and how gaps and times are treated."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.toml import parse_toml
+from rci.formats.tables.formula import Formula
 
 VECTORS = {  # columns obs, obs_0, obs0, obs.x, obs[0] and the like
     "obs": ("obs", "observation", "observations", "state"),
@@ -26,6 +27,9 @@ SINGLE = {  # the first of these that is there
     "cost": ("cost", "costs"),
     "severity": ("severity", "cost_sparse"),
 }
+LISTS = ("keys", "linear")  # columns as well, which may be none
+CHOICES = {"missing": ("error", "forward", "drop-run"), "time_unit": ("s", "ms", "us", "ns")}
+KEY_PREFIX = "key."  # of columns that RCI wrote: the rest is the name of a key
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class ColumnNames:
 
     obs: tuple[str, ...]
     action: tuple[str, ...]
-    reward: str
+    reward: str = ""
     next_obs: tuple[str, ...] = ()
     episode: str = ""  # without: one episode per file, or until a flag or a restart of the steps
     step: str = ""
@@ -45,11 +49,30 @@ class ColumnNames:
     severity: str = ""  # of a stop, in its row; 1 where it is empty
     choices: int = 0  # of how many actions a whole number chooses; it is made one-hot
     episodes_per_file: bool = False  # the same name in two files means two episodes
+    keys: tuple[str, ...] = ()  # which are the same in all rows of an episode
+    formula: Formula | None = None  # of the reward, in place of a column
+    missing: str = "error"  # what becomes of gaps
+    time: str = ""
+    time_unit: str = ""  # of times that are numbers
+    rate: float | None = None  # steps per second: with a column of times, rows are resampled
+    max_gap: float | None = None  # seconds without a row after which a run is another one
+    linear: tuple[str, ...] = ()  # columns of obs between whose rows lines are drawn
 
     def used(self) -> list[str]:
-        """All columns that are read."""
-        single = [getattr(self, role) for role in SINGLE]
+        """All columns that are read as numbers, names of episodes, or times."""
+        single = [getattr(self, role) for role in (*SINGLE, "time")]
         return [name for name in (*self.obs, *self.action, *self.next_obs, *single) if name]
+
+    def read(self) -> list[str]:
+        """All columns that are read, each of them once."""
+        inputs = () if self.formula is None else self.formula.columns
+        return list(dict.fromkeys([*self.used(), *self.keys, *inputs]))
+
+    @property
+    def whole_runs(self) -> bool:
+        """Whether a run has to be in memory as a whole before it can be taken in."""
+        looks_around = self.formula is not None and self.formula.looks_around
+        return bool(self.missing != "error" or self.time or looks_around)
 
 
 def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
@@ -67,49 +90,13 @@ def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, An
             raise RciError(f"{where} is not TOML: {error}.") from None
     if not isinstance(mapping, Mapping):
         raise RciError(f"a mapping is a dict or a TOML file, got {type(mapping).__name__}.")
-    known = {field.name for field in fields(ColumnNames)}
+    known = {field.name for field in fields(ColumnNames)} - {"formula"} | {"units"}
     checked = {}
     for key, value in mapping.items():
         if key not in known:
             raise unknown_name(f"key in {where}", key, known)
         checked[key] = _checked(key, value, where)
     return checked
-
-
-def resolve(
-    mapping: Mapping[str, Any], columns: Sequence[str], path: Path | str
-) -> tuple[ColumnNames, list[str]]:
-    """What the mapping says, completed by guesses, which are told as notes. An empty name forbids to guess."""
-    told = dict(mapping)
-    guessed = []
-    for role in (*VECTORS, *SINGLE):
-        if role not in told:
-            guess = _vector(VECTORS[role], columns) if role in VECTORS else _single(SINGLE[role], columns)
-            if guess:
-                told[role] = guess
-                guessed.append(f"{role} = {guess if isinstance(guess, str) else ' '.join(guess)}")
-    for role in ("obs", "action", "reward"):
-        if not told.get(role):
-            none = " (a column of zeros, if nothing was earned)" if role == "reward" else ""
-            raise RciError(
-                f"{path}: no column looks like {role}; say which it is in a mapping{none}. The columns are: "
-                f"{', '.join(columns)}."
-            )
-    if mapping.get("severity") and not told.get("stop"):
-        raise RciError(
-            f"{path}: a severity is that of a stop, but no column says where stops are; name it, as in stop = 'estop'."
-        )
-    names = ColumnNames(**told)
-    for name in names.used():
-        if name not in columns:
-            raise unknown_name(f"column in {path}", name, columns)
-    for name in names.used():
-        if names.used().count(name) > 1:
-            raise RciError(f"{path}: column {name!r} is used for two things; a column is one thing only.")
-    notes = [f"columns that were guessed: {', '.join(guessed)}"] if guessed else []
-    if "terminated" not in mapping and names.terminated.lower() == "done" and not names.truncated:
-        notes.append(f"{names.terminated!r} does not say what ended an episode: taken as terminated")
-    return names, notes
 
 
 def _checked(key: str, value: Any, where: str) -> Any:
@@ -121,28 +108,36 @@ def _checked(key: str, value: Any, where: str) -> Any:
         if not isinstance(value, bool):
             raise RciError(f"{where}: episodes_per_file must be true or false, got {value!r}.")
         return value
-    if key in VECTORS:
+    if key in CHOICES:
+        if value not in CHOICES[key]:
+            raise RciError(f"{where}: {key} must be one of {', '.join(CHOICES[key])}, got {value!r}.")
+        return value
+    if key in ("rate", "max_gap"):
+        what = "steps per second" if key == "rate" else "seconds"
+        if not _is_number(value) or not 0 < value < math.inf:
+            raise RciError(f"{where}: {key} must be a positive number of {what}, got {value!r}.")
+        return float(value)
+    if key == "units":
+        return _units(value, where)
+    if key in VECTORS or key in LISTS:
         names = (value,) if isinstance(value, str) else value
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise RciError(f"{where}: {key} must be a column or a list of columns, got {value!r}.")
         return tuple(name for name in names if name)
+    if key == "reward" and _is_number(value):
+        return value
     if not isinstance(value, str):
         raise RciError(f"{where}: {key} must be the name of a column, got {value!r}.")
     return value
 
 
-def _vector(stems: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    """Columns that are a stem, or a stem with something behind it; by number if all have one, else as in the file."""
-    for stem in stems:
-        found = [name for name in columns if re.fullmatch(rf"{stem}(\d+|[._\[ -].*)?", name.lower())]
-        if found:
-            numbered = [re.fullmatch(rf"{stem}\D?(\d+)\D?", name.lower()) for name in found]
-            if all(numbered):
-                found.sort(key=lambda name: int(re.sub(r"\D", "", name[len(stem) :])))
-            return tuple(found)
-    return ()
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _single(known: Sequence[str], columns: Sequence[str]) -> str:
-    lower = {name.lower(): name for name in reversed(columns)}
-    return next((lower[name] for name in known if name in lower), "")
+def _units(value: Any, where: str) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(
+        isinstance(text, str) for pair in value.items() for text in pair
+    ):
+        raise RciError(f'{where}: units must be a table such as {{lidar_3 = "m"}}, got {value!r}.')
+    return dict(value)

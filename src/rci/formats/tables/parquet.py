@@ -14,6 +14,7 @@ from rci.data.errors import RciError
 from rci.formats.importing.imported import CHUNK_BYTES, damaged, optional
 from rci.formats.tables.block import BLOCK_ROWS, Block, Numbers
 
+RATE = b"rci.rate"  # in the metadata of files that RCI wrote: steps per second
 BUFFER = 1 << 20  # bytes of a column that are fetched at a time; without, it is a whole row group
 
 
@@ -46,6 +47,15 @@ def parquet_metadata(path: Path | Elsewhere) -> dict[bytes, bytes]:
     """What a file tells of itself, by key."""
     with _open(path) as file, _reading(path):
         return dict(file.metadata.metadata or {})
+
+
+def parquet_rate(path: Path) -> float | None:
+    """Steps per second, if RCI wrote the file and knew them."""
+    try:
+        rate = float(parquet_metadata(path).get(RATE, b"nan"))
+    except ValueError:
+        return None
+    return rate if 0 < rate < math.inf else None
 
 
 def parquet_batches(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
@@ -124,6 +134,8 @@ def _column(path: Path, name: str, field: Any, chunked: Any, first: int) -> list
         array = np.array(filled.to_numpy(zero_copy_only=False))
         array[missing] = 0
         return Numbers(array, missing)
+    if types.is_timestamp(values.type):  # as text: nanoseconds are more than Python's times hold
+        values = values.cast(arrow.string())
     listed: list[Any] = values.to_pylist()
     return listed
 

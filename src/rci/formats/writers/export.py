@@ -18,6 +18,7 @@ from rci.data.errors import RciError
 from rci.data.files import replacing, write_file
 from rci.data.labels import Labels
 from rci.data.record import Array, expect
+from rci.data.signals import named_signals
 from rci.data.types import Transitions, kept_rows
 
 
@@ -87,6 +88,7 @@ def facts(episodes: Episodes, labels: Labels, costs: StepCosts) -> dict[str, obj
             "unit": costs.unit,
             "channels": list(costs.channels),
         },
+        **named_signals(episodes.signals),
         "episodes_hash": episodes.hash,
         "labels_hash": labels.hash,
         "costs_hash": costs.hash,

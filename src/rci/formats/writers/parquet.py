@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,8 @@ from rci.data.episodes import Episodes, rows_of
 from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.formats.importing.imported import Progress, optional, silent
+from rci.formats.tables.mapping import KEY_PREFIX
+from rci.formats.tables.parquet import RATE
 from rci.formats.writers.export import KeptSteps, kept_steps, replacing_pair, sidecar
 
 GROUP_ROWS = 1 << 16
@@ -32,7 +34,8 @@ def write_parquet(
 
     Columns: `episode`, `step`, `obs` and `action` (lists), `reward`, `cost` (inferred), `cost_sparse`, `cost_true` if
     `true_cost` has one for each recorded step, `cost_channel_0` and so on where costs have channels, `stopped`,
-    `terminated`, `truncated`.
+    `terminated`, `truncated`. Signals that have names are columns by themselves, such as `obs.lidar_3 [m]`; keys are
+    columns such as `key.run`.
     """
     arrow, parquet = optional("pyarrow", "pyarrow"), optional("pyarrow.parquet", "pyarrow")
     kept = kept_steps(episodes, labels, costs, true_cost)
@@ -76,11 +79,16 @@ def _table(arrow: Any, kept: KeptSteps, episodes: Episodes, first: int, end: int
 
     channels: list[Array] = [] if kept.by_channel is None else list(kept.by_channel.T)
     obs = episodes.obs[rows_of(episodes.obs_offset[first:end], lengths + 1)]
+    keys = {
+        f"{KEY_PREFIX}{name}": (np.repeat(np.array(values[first:end], object), lengths + 1), None)
+        for name, values in episodes.keys.items()
+    }
     columns = {
         "episode": (np.repeat(np.arange(first, end), lengths + 1), None),
         "step": (np.arange(count) - np.repeat(np.cumsum(lengths + 1) - lengths - 1, lengths + 1), None),
-        "obs": (obs, None),
-        "action": (spread(kept.action), bare),
+        **keys,
+        **_by_signal(episodes, "obs", obs, None),
+        **_by_signal(episodes, "action", spread(kept.action), bare),
         "reward": (spread(kept.reward), bare),
         "cost": (spread(kept.cost), bare),
         "cost_sparse": (spread(kept.sparse), bare),
@@ -91,19 +99,33 @@ def _table(arrow: Any, kept: KeptSteps, episodes: Episodes, first: int, end: int
         "truncated": (spread(kept.truncated), None),
     }
     arrays = {name: _array(arrow, values, mask) for name, (values, mask) in columns.items()}
-    shapes = {name: columns[name][0].shape[1:] for name in ("obs", "action")}
+    shapes = {name: values.shape[1:] for name, (values, _) in columns.items()}
     schema = [
         arrow.field(
             name,
             array.type,
-            metadata={"shape": ",".join(map(str, shapes[name]))} if len(shapes.get(name, ())) > 1 else None,
+            metadata={"shape": ",".join(map(str, shapes[name]))} if len(shapes[name]) > 1 else None,
         )
         for name, array in arrays.items()
     ]
-    return arrow.Table.from_arrays(list(arrays.values()), schema=arrow.schema(schema))
+    rate = None if episodes.signals is None else episodes.signals.rate
+    known = None if rate is None else {RATE: repr(rate)}
+    return arrow.Table.from_arrays(list(arrays.values()), schema=arrow.schema(schema, known))
+
+
+def _by_signal(
+    episodes: Episodes, what: Literal["obs", "action"], values: Array, missing: Array | None
+) -> dict[str, tuple[Array, Array | None]]:
+    """One column for each signal that has a name, or one column of lists."""
+    named = () if episodes.signals is None else getattr(episodes.signals, what)
+    if not named or values.ndim != 2:
+        return {what: (values, missing)}
+    return {f"{what}.{signal.label}": (values[:, i], missing) for i, signal in enumerate(named)}
 
 
 def _array(arrow: Any, values: Array, missing: Array | None) -> Any:
+    if values.ndim == 1 and values.dtype == object:
+        return arrow.array(values.tolist(), arrow.string())
     if values.ndim == 1:
         return arrow.array(values, mask=missing)
     flat = values.reshape(len(values), -1)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rci.data.errors import RciError
+from rci.labeling.people.remarks import Interval, check_intervals, check_note, check_reasons
 
 LONGEST_NAME = 60
 NAME = re.compile(r"\w([\w .@+-]*\w)?")
@@ -37,6 +38,10 @@ class Answer:
     time: float | None = None  # seconds since 1970
     review: bool = False  # given after the inferred step costs, or what is right, were seen
     imported: bool = False  # brought in from a file: undo does not reach it
+    kinds: tuple[str, ...] = ()  # of danger, for which it was stopped
+    severity: float = 1.0  # of the stop
+    takeovers: tuple[Interval, ...] = ()  # when a person drove
+    note: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.annotator)
@@ -44,6 +49,10 @@ class Answer:
             raise RciError(f"a verdict is one of {', '.join(VERDICTS)}, got {self.verdict!r}.")
         if (self.verdict == STOP) != (self.stop_index >= 0) or self.stop_index < -1:
             raise RciError(f"a stop has a stop index from 0 on, any other verdict -1, got {self.stop_index}.")
+        kinds = check_reasons(self.kinds, self.severity, self.verdict == STOP)
+        object.__setattr__(self, "kinds", kinds)  # a journal has lists in place of tuples
+        object.__setattr__(self, "takeovers", check_intervals(self.takeovers))
+        object.__setattr__(self, "note", check_note(self.note))
 
     @property
     def item(self) -> tuple[int, int]:

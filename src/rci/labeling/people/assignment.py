@@ -16,6 +16,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.labeling.people.answers import UNSURE, Answer, Standing, Undo
 from rci.labeling.people.queue import Item
+from rci.labeling.people.remarks import Interval
 from rci.labeling.people.session import OpenSession
 
 KEY_DIGITS = 16
@@ -38,6 +39,10 @@ class Given:
     pace: float
     watched: int
     review: bool
+    kinds: tuple[str, ...] = ()
+    severity: float = 1.0
+    takeovers: tuple[Interval, ...] = ()
+    note: str = ""
 
 
 class Desk:
@@ -93,8 +98,8 @@ class Desk:
         return self._place[item]
 
     def neighbours(self, annotator: str, item: Item) -> tuple[Item | None, Item | None]:
-        """The items before and after one, among those that the annotator has answered or may answer."""
-        shown = np.flatnonzero(self._answered_of(annotator) | self._open(annotator))
+        """The items before and after one, among those that the annotator may look at."""
+        shown = np.flatnonzero(self._visible(annotator))
         place = self._place[item]
         before, after = shown[shown < place], shown[shown > place]
         return (
@@ -117,9 +122,11 @@ class Desk:
         Repetitions that will be asked for later count from the beginning: if the total grew with an answer, that would
         tell which episode comes again.
         """
-        answered, waiting = self._answered_of(annotator), self._open(annotator)
-        later = ~answered & (answered | waiting)[self._first]
-        return int(answered.sum()), int((answered | waiting | later).sum())
+        return int(self._answered_of(annotator).sum()), int(self._visible(annotator).sum())
+
+    def visible(self, annotator: str) -> list[Item]:
+        """What the annotator may look at, in the order of the queue; as many as `counts` gives in all."""
+        return [self.queue[place] for place in np.flatnonzero(self._visible(annotator))]
 
     def last(self, annotator: str) -> Item | None:
         """The item that was answered last."""
@@ -144,7 +151,8 @@ class Desk:
         showing = 0 if given.review else showing
         answer = Answer(
             annotator, episode, given.verdict, given.stop_index, showing, given.seconds, given.pace, given.watched,
-            time=time.time(), review=given.review,
+            time=time.time(), review=given.review, kinds=given.kinds, severity=given.severity,
+            takeovers=given.takeovers, note=given.note,
         )  # fmt: skip
         known = self.session.known(action_id)
         if known is not None:
@@ -186,6 +194,11 @@ class Desk:
     def _answered_by(self, annotator: str) -> Array:
         history = self.standing(annotator).history
         return np.array([item in history for item in self.queue])
+
+    def _visible(self, annotator: str) -> Array:
+        """Which items were answered, wait, or will: a repetition, from the beginning, like any other."""
+        shown = self._answered_of(annotator) | self._open(annotator)
+        return np.asarray(shown | shown[self._first])
 
     def _open(self, annotator: str) -> Array:
         """Which items of the queue wait for this annotator. A repetition does once its first showing is answered."""

@@ -1,19 +1,21 @@
 """One label per episode from what several annotators said, and what to do with episodes that have none.
 
 Every annotator has one vote per episode: what they say about its first showing. `unsure` is counted, but decides
-nothing. Where stop wins, the stop index is the median of those who said stop.
+nothing. Where stop wins, the stop index is the median of those who said stop, and so is the severity; the kinds of
+danger are those that at least half of them named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array, expect
-from rci.data.types import Episodes, Labels
+from rci.data.types import Episodes, Labels, Takeovers
 from rci.labeling.people.answers import SAFE, STOP, UNSURE, Answer
 
 UNRESOLVED = -2  # in place of a stop index, where -1 is safe
@@ -29,6 +31,8 @@ class Consensus:
     stop: Array
     safe: Array
     unsure: Array
+    severity: Array  # [N], or, by kind of danger, [N, K]; 0 where there is no stop
+    kinds: tuple[str, ...] = ()
 
     @property
     def unresolved(self) -> Array:
@@ -49,33 +53,77 @@ def consensus(
     episodes: int,
     quorum: int | None = None,
     shift: Callable[[Answer], int] = as_pressed,
+    kinds: Sequence[str] = (),
 ) -> Consensus:
     """The verdict of the majority on each of `episodes` episodes.
 
     quorum: how many annotators must say the same, who must also be more than those who say the other; without one,
     more than half of those who said stop or safe. shift: the stop index that an answer stands for, such as
-    `delay.without_delays`. Where two answers are about the same item, the later one counts.
+    `delay.without_delays`. kinds: of danger; every stop that counts must then name some. Where two answers are about
+    the same item, the later one counts.
     """
     needed = 1 if quorum is None else quorum
     if needed < 1:
         raise RciError(f"a quorum is a number of annotators from 1 on, got {quorum}.")
-    votes = {(a.annotator, a.episode): a for a in answers if a.showing == 0}
     count = {verdict: np.zeros(episodes, np.int64) for verdict in (STOP, SAFE, UNSURE)}
-    stops: dict[int, list[int]] = {}
+    stops: dict[int, list[Answer]] = {}
+    for answer in _votes(answers, episodes):
+        count[answer.verdict][answer.episode] += 1
+        if answer.verdict == STOP:
+            stops.setdefault(answer.episode, []).append(answer)
+    stop_index = np.full(episodes, UNRESOLVED, np.int64)
+    stop_index[(count[SAFE] >= needed) & (count[SAFE] > count[STOP])] = -1
+    for episode in np.flatnonzero((count[STOP] >= needed) & (count[STOP] > count[SAFE])).tolist():
+        stop_index[episode] = lower_median(map(shift, stops[episode]))
+    severity = np.zeros((episodes, len(kinds)) if kinds else episodes)
+    for episode in np.flatnonzero(stop_index >= 0).tolist():
+        severity[episode] = _severity(stops[episode], kinds)
+    return Consensus(stop_index, count[STOP], count[SAFE], count[UNSURE], severity, tuple(kinds))
+
+
+def takeovers_of(answers: Iterable[Answer], episodes: Episodes, quorum: int | None = None) -> Takeovers:
+    """When a person drove, as annotators marked it: the steps that more than half of them marked, or `quorum` of them.
+
+    Everybody counts who answered the episode, unsure or not; an imported answer only if it has takeovers. Takeovers
+    that touch become one.
+    """
+    marked, asked = np.zeros(len(episodes.reward), np.int64), np.zeros(len(episodes), np.int64)
+    for answer in _votes(answers, len(episodes)):
+        if answer.takeovers or not answer.imported:
+            asked[answer.episode] += 1
+        start = episodes.step_offset[answer.episode]
+        for begin, end in answer.takeovers:
+            marked[start + begin : start + end] += 1
+    needed = asked // 2 + 1 if quorum is None else np.full(len(episodes), quorum)
+    return Takeovers.from_flags(episodes, marked >= np.repeat(needed, episodes.lengths))
+
+
+def _votes(answers: Iterable[Answer], episodes: int) -> list[Answer]:
+    """What everybody says of the first showing of each episode."""
+    votes = {(a.annotator, a.episode): a for a in answers if a.showing == 0}
     for answer in votes.values():
         if not 0 <= answer.episode < episodes:
             raise RciError(
                 f"{answer.annotator} answered about episode {answer.episode}, but the episodes are numbered 0 to "
                 f"{episodes - 1}; are these answers about another dataset?"
             )
-        count[answer.verdict][answer.episode] += 1
-        if answer.verdict == STOP:
-            stops.setdefault(answer.episode, []).append(shift(answer))
-    stop_index = np.full(episodes, UNRESOLVED, np.int64)
-    stop_index[(count[SAFE] >= needed) & (count[SAFE] > count[STOP])] = -1
-    for episode in np.flatnonzero((count[STOP] >= needed) & (count[STOP] > count[SAFE])).tolist():
-        stop_index[episode] = lower_median(stops[episode])
-    return Consensus(stop_index, count[STOP], count[SAFE], count[UNSURE])
+    return list(votes.values())
+
+
+def _severity(stops: Sequence[Answer], kinds: Sequence[str]) -> float | Array:
+    """How bad a stop was: the median, of two in the middle the higher; 0 for a kind of danger that few named."""
+    grades = sorted(answer.severity for answer in stops)
+    severity = grades[len(grades) // 2]
+    if not kinds:
+        return severity
+    named = Counter(kind for answer in stops for kind in answer.kinds)
+    if not named:
+        raise RciError(
+            f"{stops[0].annotator} stopped episode {stops[0].episode} without a kind of danger: let somebody answer it "
+            "again, or count every stop alike (--no-kinds)."
+        )
+    enough = min(len(stops) / 2, max(named.values()))
+    return np.array([severity if kind in named and named[kind] >= enough else 0.0 for kind in kinds])
 
 
 def lower_median(values: Iterable[int]) -> int:
@@ -107,8 +155,13 @@ def resolve(agreed: Consensus, episodes: Episodes, missing: str = REFUSE) -> tup
     if len(without) and missing == DROP:
         labelled = np.flatnonzero(agreed.stop_index != UNRESOLVED)
         episodes = episodes.take(labelled)
-        return episodes, Labels.for_episodes(episodes, agreed.stop_index[labelled])
-    return episodes, Labels.for_episodes(episodes, np.maximum(agreed.stop_index, -1))
+        return episodes, _labels(episodes, agreed, labelled)
+    return episodes, _labels(episodes, agreed, np.arange(len(episodes)))
+
+
+def _labels(episodes: Episodes, agreed: Consensus, which: Array) -> Labels:
+    stop = np.maximum(agreed.stop_index[which], -1)
+    return Labels.for_episodes(episodes, stop, agreed.severity[which], agreed.kinds)
 
 
 def _no_label(without: Array, episodes: int, shown: int = 5) -> str:

@@ -17,22 +17,41 @@ from rci.data.files import write_file
 from rci.data.record import check_lengths
 from rci.data.types import Labels
 from rci.labeling.people.answers import SAFE, STOP, VERDICTS, Answer, check_name
-from rci.labeling.people.tables import MISSING, amount, flag, is_empty, read_rows, whole_number
+from rci.labeling.people.tables import MISSING, amount, flag, grade, is_empty, read_rows, whole_number
 
 COLUMNS = (
     "annotator", "episode", "showing", "verdict", "stop_index", "seconds", "pace", "watched", "time", "review",
 )  # fmt: skip
+REMARKS = {
+    "kinds": (),
+    "severity": 1.0,
+    "takeovers": (),
+    "note": "",
+}  # columns that a file has where they say something
+BETWEEN = ";"  # kinds or takeovers in one cell
+UP_TO = ".."  # in a takeover: a spreadsheet takes 3-7 for a day
+FORMULA = tuple("=+-@")
 SUFFIXES = (".csv", ".jsonl")
 EMPTY_FILE = "a file without answers still has a line with the names of its columns."
 
 
 def write_answers(path: str | Path, answers: Iterable[Answer]) -> None:
-    """Write answers to a .csv or .jsonl file, whole or not at all; what is not known is empty, or null."""
+    """Write answers to a .csv or .jsonl file, whole or not at all; what is not known is empty, or null.
+
+    There are columns for kinds of danger, severity, takeovers and notes only if some answer has them.
+    """
+    listed = list(answers)
+    said = [name for name, usual in REMARKS.items() if any(getattr(a, name) != usual for a in listed)]
+    columns = (*COLUMNS, *said)
     rows = []
-    for answer in answers:
-        row = {name: getattr(answer, name) for name in COLUMNS}
-        rows.append({**row, "stop_index": answer.stop_index if answer.verdict == STOP else None})
-    _write_rows(Path(path), COLUMNS, rows)
+    for answer in listed:
+        row = {name: getattr(answer, name) for name in columns}
+        stopped = answer.verdict == STOP
+        row["stop_index"] = answer.stop_index if stopped else None
+        if "severity" in row and not stopped:
+            row["severity"] = None
+        rows.append(row)
+    _write_rows(Path(path), columns, rows)
 
 
 def read_answers(path: str | Path, lengths: ArrayLike, annotator: str | None = None) -> list[Answer]:
@@ -48,7 +67,7 @@ def read_answers(path: str | Path, lengths: ArrayLike, annotator: str | None = N
         check_name(annotator)
     answers = []
     lines: dict[tuple[str, int, int], int] = {}
-    columns = set(COLUMNS)
+    columns = {*COLUMNS, *REMARKS}
     for line, row in read_rows(Path(path), "answers", EMPTY_FILE):
         where = f"{path}, line {line}"
         for name in row.keys() - columns:
@@ -67,12 +86,17 @@ def read_answers(path: str | Path, lengths: ArrayLike, annotator: str | None = N
 
 
 def answers_from_labels(labels: Labels, annotator: str) -> list[Answer]:
-    """Labels as the answers of an annotator who saw every episode. What a stop cost, and why, is no part of them."""
+    """Labels as the answers of an annotator who saw every episode; of several channels the worst is the severity."""
     check_name(annotator)
-    return [
-        Answer(annotator, episode, STOP if stop >= 0 else SAFE, stop, imported=True)
-        for episode, stop in enumerate(labels.stop_index.tolist())
-    ]
+    answers = []
+    for episode, (stop, costs) in enumerate(zip(labels.stop_index.tolist(), labels.channel_cost.tolist())):
+        kinds = tuple(name for name, cost in zip(labels.channels, costs) if cost > 0)
+        severity = max(costs) if stop >= 0 else 1.0
+        verdict = STOP if stop >= 0 else SAFE
+        answers.append(
+            Answer(annotator, episode, verdict, stop, imported=True, kinds=kinds, severity=severity)
+        )
+    return answers
 
 
 def write_stops(path: str | Path, labels: Labels) -> None:
@@ -103,7 +127,6 @@ def _answer(row: Mapping[str, Any], where: str, lengths: Sequence[int], annotato
     episode = whole_number(row["episode"], f"{where}: episode")
     if not 0 <= episode < len(lengths):
         raise RciError(f"{where}: episode must be 0 to {len(lengths) - 1}, got {episode}.")
-    _refuse_severity(row, where)
 
     def optional(name: str, parse: Callable[[Any, str], Any]) -> Any:
         value = row.get(name, MISSING)
@@ -122,19 +145,60 @@ def _answer(row: Mapping[str, Any], where: str, lengths: Sequence[int], annotato
     watched = optional("watched", whole_number)
     if watched is not None and not 0 <= watched <= steps:
         raise RciError(f"{where}: episode {episode} has the moments 0 to {steps}, got watched {watched}.")
-    return Answer(
-        annotator=_annotator(row.get("annotator", MISSING), annotator, where),
-        episode=episode,
-        verdict=_verdict(row, stop, where),
-        stop_index=stop,
-        showing=showing,
-        seconds=optional("seconds", amount),
-        pace=optional("pace", amount),
-        watched=watched,
-        time=optional("time", amount),
-        review=bool(optional("review", flag)),
-        imported=True,
-    )
+    fields = {
+        "annotator": _annotator(row.get("annotator", MISSING), annotator, where),
+        "episode": episode,
+        "verdict": _verdict(row, stop, where),
+        "stop_index": stop,
+        "showing": showing,
+        "seconds": optional("seconds", amount),
+        "pace": optional("pace", amount),
+        "watched": watched,
+        "time": optional("time", amount),
+        "review": bool(optional("review", flag)),
+        "kinds": optional("kinds", _parts) or (),
+        "severity": 1.0 if (severity := optional("severity", grade)) is None else severity,
+        "takeovers": optional("takeovers", _intervals) or (),
+        "note": _note(row.get("note", MISSING)),
+    }
+    try:
+        answer = Answer(**fields, imported=True)
+    except RciError as error:
+        raise RciError(f"{where}: {error}") from None
+    if answer.takeovers and answer.takeovers[-1][1] > steps:
+        raise RciError(
+            f"{where}: episode {episode} has {steps} steps, so a takeover cannot last up to step "
+            f"{answer.takeovers[-1][1]}."
+        )
+    return answer
+
+
+def _parts(value: Any, where: str) -> tuple[Any, ...]:
+    """Several things in one field: a list in JSON, text with semicolons in a table."""
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, str):
+        raise RciError(f"{where} must be a list, or text with {BETWEEN!r} between its parts, got {value!r}.")
+    return tuple(part.strip() for part in value.split(BETWEEN) if part.strip())
+
+
+def _intervals(value: Any, where: str) -> tuple[Any, ...]:
+    """Takeovers: pairs in JSON, 3..7;10..20 in a table."""
+    pairs = []
+    for part in _parts(value, where):
+        pair = part.split(UP_TO) if isinstance(part, str) else part
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise RciError(f"{where} must be written as 3{UP_TO}7{BETWEEN}10{UP_TO}20, got {value!r}.")
+        pairs.append(tuple(whole_number(number, where) for number in pair))
+    return tuple(pairs)
+
+
+def _note(value: Any) -> Any:
+    """A note, without the apostrophe that kept a spreadsheet from taking it for a formula."""
+    if value is MISSING or value is None:
+        return ""
+    guarded = isinstance(value, str) and value[:1] == "'" and value.lstrip("' ")[:1] in FORMULA
+    return value[1:] if guarded else value
 
 
 def _verdict(row: Mapping[str, Any], stop: int, where: str) -> str:
@@ -169,17 +233,8 @@ def _refuse_misspelt(name: str | None, where: str) -> None:
     """A column that is almost one of ours: without this, its content would get lost without a word."""
     if name is None:
         raise RciError(f"{where} has more fields than there are columns; put quotes around text with commas.")
-    for near in get_close_matches(name.strip().lower(), COLUMNS, n=1, cutoff=0.85):
+    for near in get_close_matches(name.strip().lower(), [*COLUMNS, *REMARKS], n=1, cutoff=0.85):
         raise RciError(f"{where}: unknown column {name!r}. Did you mean `{near}`? Rename or remove it.")
-
-
-def _refuse_severity(row: Mapping[str, Any], where: str) -> None:
-    severity = row.get("severity", MISSING)
-    if severity is MISSING or is_empty(severity) or severity == 1 or str(severity).strip() in ("1", "1.0"):
-        return
-    raise RciError(
-        f"{where}: an answer has no severity, got {severity!r}; read graded stops as labels, or remove the column."
-    )
 
 
 def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -187,7 +242,7 @@ def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
         text = io.StringIO()
         writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        writer.writerows({name: _cell(name, value) for name, value in row.items()} for row in rows)
         content = text.getvalue()
     elif path.suffix == ".jsonl":
         content = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
@@ -196,6 +251,12 @@ def _write_rows(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, 
     write_file(path, content.encode())
 
 
-def _cell(value: Any) -> Any:
+def _cell(name: str, value: Any) -> Any:
     """As JSON writes it, but nothing for null: truth values in small letters, numbers with all their digits."""
+    if name == "takeovers":
+        return BETWEEN.join(f"{begin}{UP_TO}{end}" for begin, end in value)
+    if name == "kinds":
+        return BETWEEN.join(value)
+    if name == "note":
+        return f"'{value}" if value.lstrip("' ")[:1] in FORMULA else value
     return json.dumps(value) if isinstance(value, bool) else value

@@ -1,6 +1,6 @@
 """The folder of a labelling session: what is labelled, who may label, and everything that was ever answered.
 
-session.json   which episodes, and at how many steps a second they are played
+session.json   which episodes, at how many steps a second they are played, and the kinds of danger
 gold.json      episodes whose right answer is known, if there are some
 answers.jsonl  the journal of all actions
 tokens.json    the secret links; needed by nobody else, so leave it out when the folder is passed on
@@ -24,6 +24,7 @@ from rci.data.files import saying, write_file
 from rci.data.record import Array
 from rci.labeling.people.answers import Action, Answer, Standing, Undo, check_name, fold
 from rci.labeling.people.journal import Journal, read_journal
+from rci.labeling.people.remarks import check_kinds
 
 FORMAT = 1
 DEFAULT_RATE = 10.0  # steps per second, for episodes of which nobody knows how long a step takes
@@ -40,6 +41,7 @@ class Session:
         self.episodes_hash: str = facts["episodes"]
         self.lengths: Array = np.array(facts["lengths"], np.int64)
         self.rate: float = facts["rate"]
+        self.offered_kinds: tuple[str, ...] = tuple(facts.get("kinds", ()))  # of danger, to choose from
         self.gold: dict[int, int] = _read_gold(folder / "gold.json", self.lengths)
         self.standing: dict[str, Standing] = fold(actions)
 
@@ -50,6 +52,12 @@ class Session:
                 raise unknown_name("annotator", name, self.standing)
         chosen = annotators or sorted(self.standing)
         return [answer for name in chosen for answer in self.standing[name].answers()]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of danger: those to choose from, and then those that some answer names besides."""
+        named = [kind for answer in self.answers() for kind in answer.kinds]
+        return tuple(dict.fromkeys([*self.offered_kinds, *named]))
 
     def check_parent(self, episodes: Episodes) -> None:
         """Refuse episodes that other ones were labelled for."""
@@ -122,11 +130,28 @@ class OpenSession(Session):
                 f"episode {answer.episode} has the moments 0 to {self.lengths[answer.episode]}, got watched "
                 f"{answer.watched}."
             )
+        if answer.takeovers and answer.takeovers[-1][1] > self.lengths[answer.episode]:
+            raise RciError(
+                f"episode {answer.episode} has {self.lengths[answer.episode]} steps, so a takeover cannot last up to "
+                f"step {answer.takeovers[-1][1]}."
+            )
 
     def set_rate(self, rate: float) -> None:
         """Play at another number of steps per second from now on."""
         self.rate = rate
-        _write_facts(self.folder, self.episodes_hash, [int(n) for n in self.lengths], rate)
+        self._write_facts()
+
+    def set_kinds(self, kinds: Sequence[str]) -> None:
+        """Choose from these kinds of danger from now on; those that answers name already must be among them."""
+        chosen = check_kinds(kinds)
+        for kind in (kind for answer in self.answers() for kind in answer.kinds):
+            if kind not in chosen:
+                raise RciError(
+                    f"answers in {self.folder} name the kind of danger {kind!r}, which is not among "
+                    f"{', '.join(chosen)}; add it to --kinds."
+                )
+        self.offered_kinds = chosen
+        self._write_facts()
 
     def set_gold(self, gold: Mapping[int, int]) -> None:
         """Keep the right answers to some episodes: their stop indices, -1 where they are safe."""
@@ -156,6 +181,10 @@ class OpenSession(Session):
     def close(self) -> None:
         """Let others write."""
         self._journal.close()
+
+    def _write_facts(self) -> None:
+        lengths = [int(n) for n in self.lengths]
+        _write_facts(self.folder, self.episodes_hash, lengths, self.rate, self.offered_kinds)
 
     def _save(self, entry: dict[str, Any]) -> None:
         self._journal.append(entry)
@@ -199,8 +228,12 @@ def _no_session(folder: Path) -> RciError:
     )
 
 
-def _write_facts(folder: Path, episodes_hash: str, lengths: list[int], rate: float) -> None:
+def _write_facts(
+    folder: Path, episodes_hash: str, lengths: list[int], rate: float, kinds: Sequence[str] = ()
+) -> None:
     facts = {"format": FORMAT, "episodes": episodes_hash, "lengths": lengths, "rate": rate}
+    if kinds:
+        facts["kinds"] = list(kinds)
     write_file(folder / "session.json", _json(facts))
 
 
@@ -214,6 +247,8 @@ def _facts(folder: Path) -> dict[str, Any]:
         )
     lengths, rate = facts.get("lengths"), facts.get("rate")
     whole = isinstance(lengths, list) and all(isinstance(n, int) and n > 0 for n in lengths)
+    kinds = facts.get("kinds", [])
+    whole = whole and isinstance(kinds, list) and all(isinstance(kind, str) for kind in kinds)
     if not (whole and isinstance(facts.get("episodes"), str) and isinstance(rate, int | float) and rate > 0):
         raise RciError(f"{folder / 'session.json'} is damaged; restore it from a copy.")
     return facts

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hmac
-import json
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -21,24 +18,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from rci.data.episodes import Episodes
 from rci.data.errors import RciError
-from rci.data.record import Array
-from rci.labeling.people.answers import STOP, VERDICTS
-from rci.labeling.people.assignment import ConflictError, Desk, Given
+from rci.labeling.people.assignment import ConflictError, Desk
 from rci.labeling.people.journal import NotSavedError
 from rci.labeling.people.progress import progress
 from rci.labeling.people.queue import Item
-from rci.labeling.server.film_bytes import film_bytes
-from rci.labeling.server.films import film_of, picture_at
+from rci.labeling.server.exhibit import Exhibit
+from rci.labeling.server.fields import action_id, as_shown, given_answer, read_json
 from rci.labeling.server.guard import Guard, refuse
-from rci.labeling.server.pictures import Pictures
-from rci.tasks.base import Task
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-ACTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
-MOST_SECONDS, MOST_PACE = 1e7, 1e5
-FIELDS = {"id", "item", "verdict", "stop_index", "seconds", "pace", "watched", "review"}
 
 # What is wrong with files is told to whoever started the server: their paths are no business of annotators.
 NOT_SHOWN = "it cannot be read; whoever started the server sees in the terminal why."
@@ -47,30 +36,6 @@ TERMINAL = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Handler = Callable[[Request, str], Awaitable[Response]]
-
-
-@dataclass(frozen=True, eq=False)
-class Exhibit:
-    """What can be shown of the episodes. Costs are for reviews; what rule and oracle say only if it may be revealed."""
-
-    episodes: Episodes
-    task: Task | None = None  # whose film it is
-    pictures: Pictures | None = None
-    costs: list[Array] | None = None  # step costs of each episode, cut at the stop
-    stops: Array | None = None  # the stops from which the costs were inferred
-    rule: Array | None = None  # stop indices
-    unsafe: list[Array] | None = None  # flags of each episode's steps
-    instructions: str = ""  # what annotators are to call unsafe
-
-    @cached_property
-    def kind(self) -> str:
-        """Who draws the film; it is the same for all episodes. Refused if a task cannot draw them."""
-        return film_of(self.episodes, 0, self.task, self.pictures).kind
-
-    @property
-    def reveals(self) -> bool:
-        """Whether the page may show what is right."""
-        return self.rule is not None or self.unsafe is not None
 
 
 def make_app(
@@ -83,6 +48,7 @@ def make_app(
         ("GET", "api/progress"): server.progress,
         ("POST", "api/answers"): server.answer,
         ("POST", "api/undo"): server.undo,
+        ("GET", "api/items"): server.items,
         ("GET", "api/items/{key}"): server.item,
         ("GET", "api/items/{key}/film"): server.film,
         ("GET", "api/items/{key}/pictures/{index}"): server.picture,
@@ -141,6 +107,10 @@ class _Server:
                 "costs": exhibit.costs is not None,
                 "reveal": exhibit.reveals,
                 "votes": desk.votes,
+                "kinds": list(desk.session.offered_kinds),
+                "severity": exhibit.severity,
+                "takeovers": exhibit.takeovers,
+                "stops": exhibit.recorded_stops is not None,
                 **self._state(annotator),
             }
         )
@@ -153,6 +123,19 @@ class _Server:
             self._told = actions, progress(self.desk, list(self.tokens))
         return JSONResponse(self._told[1])
 
+    async def items(self, request: Request, annotator: str) -> Response:
+        """Every item by its key and its place, with what the annotator said of it: nothing of what it is.
+
+        What was said of an episode in a review does not count for its other showing here: that would tell which it is.
+        """
+        desk = self.desk
+        rows, standing = [], desk.standing(annotator)
+        for item in desk.visible(annotator):
+            answer = standing.current(item)
+            shown = {} if answer is None else as_shown(answer)
+            rows.append({"key": desk.key(annotator, item), "position": desk.place(item), **shown})
+        return JSONResponse({"total": len(desk.queue), "items": rows})
+
     async def item(self, request: Request, annotator: str) -> Response:
         item = self._item(request, annotator)
         desk, (episode, _) = self.desk, item
@@ -164,18 +147,20 @@ class _Server:
             "total": len(desk.queue),
             "steps": int(desk.session.lengths[episode]),
             "speed": desk.speed(annotator, item),
-            "answer": answer and {"verdict": answer.verdict, "stop_index": answer.stop_index},
+            "answer": answer and as_shown(answer),
             "before": desk.key(annotator, before),
             "after": desk.key(annotator, after),
             "film": {"kind": self.exhibit.kind},
         }
+        if self.exhibit.recorded_stops is not None:
+            found["recorded_stop"] = int(self.exhibit.recorded_stops[episode])
         if self.exhibit.reveals or self.exhibit.costs is not None:
             found["episode"] = episode
         return JSONResponse(found)
 
     async def film(self, request: Request, annotator: str) -> Response:
         episode, _ = self._item(request, annotator)
-        content = await self._read(episode, self._film, episode)
+        content = await self._read(episode, self.exhibit.film, episode)
         return Response(content, media_type="application/octet-stream")
 
     async def picture(self, request: Request, annotator: str) -> Response:
@@ -183,7 +168,7 @@ class _Server:
         index = request.path_params["index"]
         if not (index.isascii() and index.isdigit() and len(index) < 10):
             raise HTTPException(400, "the number of a picture is a whole number.")
-        content, media = await self._read(episode, self._picture, episode, int(index))
+        content, media = await self._read(episode, self.exhibit.picture, episode, int(index))
         return Response(content, media_type=media, headers={"Cache-Control": "private, max-age=3600"})
 
     async def costs(self, request: Request, annotator: str) -> Response:
@@ -212,31 +197,16 @@ class _Server:
         )
 
     async def answer(self, request: Request, annotator: str) -> Response:
-        body = await _json(request)
-        for name in body.keys() - FIELDS:
-            raise HTTPException(400, f"an answer has no field {name[:50]!r}.")
-        if body.get("verdict") not in VERDICTS:
-            raise HTTPException(400, f"the verdict must be one of {', '.join(VERDICTS)}.")
-        item = body.get("item")
-        if not isinstance(item, str):
-            raise HTTPException(400, "the item must be named by its key.")
-        given = Given(
-            item,
-            body["verdict"],
-            _whole(body, "stop_index") if body["verdict"] == STOP else -1,
-            _number(body, "seconds", MOST_SECONDS),
-            _number(body, "pace", MOST_PACE),
-            _whole(body, "watched"),
-            _flag(body, "review"),
-        )
+        body = await read_json(request)
+        given = given_answer(body, self.exhibit, self.desk.session.offered_kinds)
         try:
-            self.desk.answer(annotator, _action_id(body), given)
+            self.desk.answer(annotator, action_id(body), given)
         except LookupError:
             raise HTTPException(404, "there is no such item.") from None
         return JSONResponse(self._state(annotator))
 
     async def undo(self, request: Request, annotator: str) -> Response:
-        item = self.desk.undo(annotator, _action_id(await _json(request)))
+        item = self.desk.undo(annotator, action_id(await read_json(request)))
         # What was taken back may be of an earlier start, with other repetitions; then it has no key.
         found = {"taken": item is not None, "item": self.desk.key(annotator, item)}
         return JSONResponse({**found, **self._state(annotator)})
@@ -270,13 +240,6 @@ class _Server:
                 TERMINAL.warning("Episode %d is not shown: %s", episode, error)
             raise HTTPException(404, NOT_SHOWN) from None
 
-    def _film(self, episode: int) -> bytes:
-        exhibit = self.exhibit
-        return film_bytes(film_of(exhibit.episodes, episode, exhibit.task, exhibit.pictures))
-
-    def _picture(self, episode: int, index: int) -> tuple[bytes, str]:
-        return picture_at(self.exhibit.episodes, episode, index, self.exhibit.pictures)
-
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
     """The files of the page, read once: a request can only name one of these."""
@@ -286,48 +249,6 @@ def _static_files() -> dict[str, tuple[bytes, str]]:
         for file in folder.iterdir()
         if file.is_file() and "." + file.name.rsplit(".", 1)[-1] in MEDIA
     }
-
-
-async def _json(request: Request) -> dict[str, Any]:
-    try:
-        body = json.loads(await request.body(), parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the request is not JSON.") from None
-    if not isinstance(body, dict):
-        raise HTTPException(400, "the request must be a JSON object.")
-    return body
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(name)
-
-
-def _action_id(body: Mapping[str, Any]) -> str:
-    found = body.get("id")
-    if not isinstance(found, str) or not ACTION_ID.fullmatch(found):
-        raise HTTPException(400, "the id must be 8 to 64 letters, digits and hyphens.")
-    return found
-
-
-def _whole(body: Mapping[str, Any], name: str) -> int:
-    value = body.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
-        raise HTTPException(400, f"{name} must be a whole number from 0 on.")
-    return value
-
-
-def _number(body: Mapping[str, Any], name: str, most: float) -> float:
-    value = body.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
-        raise HTTPException(400, f"{name} must be a number from 0 to {most:g}.")
-    return float(value)
-
-
-def _flag(body: Mapping[str, Any], name: str) -> bool:
-    value = body.get(name, False)
-    if not isinstance(value, bool):
-        raise HTTPException(400, f"{name} must be true or false.")
-    return value
 
 
 def _no_entry(request: Request) -> Response:

@@ -7,24 +7,44 @@ from rci.data.types import Episodes
 from rci.labeling.server.image_files import PNG, is_picture, picture_of
 from rci.labeling.server.pictures import Pictures
 from rci.tasks.base import Task
-from rci.tasks.film import Film, signal_film
+from rci.tasks.film import Film
+from rci.tasks.signal_film import SignalPlan, plan_signals, signal_film
 
 
-def film_of(episodes: Episodes, i: int, task: Task | None, pictures: Pictures | None) -> Film:
+def film_of(
+    episodes: Episodes,
+    i: int,
+    task: Task | None,
+    pictures: Pictures | None,
+    plan: SignalPlan | None = None,
+) -> Film:
     """The film of episode i.
 
     task: who draws it. It need not be the task that recorded the episodes: a road is drawn with any number of cars.
+    plan: how signals are drawn, beside pictures or alone.
     """
+    episode = episodes[i]
+    facts, arrays = (plan.facts, plan.arrays(episode)) if plan is not None else ({}, {})
     if pictures is not None:
         width, height = pictures.size(i)
-        return Film("pictures", {"count": pictures.count(i), "width": width, "height": height})
-    episode = episodes[i]
+        return Film(
+            "pictures", {"count": pictures.count(i), "width": width, "height": height, **facts}, arrays
+        )
     if is_picture(episodes.obs):
         height, width = episodes.obs.shape[1:3]
-        return Film("pictures", {"count": len(episode.obs), "width": width, "height": height})
+        return Film(
+            "pictures", {"count": len(episode.obs), "width": width, "height": height, **facts}, arrays
+        )
     if task is not None and task.film is not None:
         return task.film(episode.obs)
-    return signal_film(episode)
+    return signal_film(episode, plan or plan_signals(episodes))
+
+
+def signals_of(episodes: Episodes, task: Task | None) -> SignalPlan | None:
+    """Which signals are drawn, alone or beside a camera; None for the episodes of a task, which draws its own film."""
+    if is_picture(episodes.obs):
+        return plan_signals(episodes, ("action",))
+    return None if task is not None and task.film is not None else plan_signals(episodes)
 
 
 def picture_at(episodes: Episodes, i: int, index: int, pictures: Pictures | None) -> tuple[bytes, str]:

@@ -13,8 +13,10 @@ from rci.data.errors import RciError
 from rci.labeling.people.answers import check_name
 from rci.labeling.people.assignment import Desk
 from rci.labeling.people.queue import Order, make_queue
+from rci.labeling.people.remarks import check_kinds
 from rci.labeling.people.session import open_session
-from rci.labeling.server.app import Exhibit, make_app
+from rci.labeling.server.app import make_app
+from rci.labeling.server.exhibit import Exhibit
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
 from rci.tasks import TASKS
 
@@ -35,6 +37,7 @@ def serve(
     order: Order = Order(),  # noqa: B008 (it cannot be changed)
     gold: Mapping[int, int] | None = None,
     votes: int | None = None,
+    kinds: Sequence[str] | None = None,
     rate: float | None = None,
     host: str = "127.0.0.1",
     port: int | None = None,
@@ -45,13 +48,16 @@ def serve(
     """Serve episodes to annotators until interrupted; every answer goes to `folder`, which a later call goes on from.
 
     shown: episodes, or an Exhibit that says how to draw them and what else may be shown. gold: the right stop index of
-    some episodes, -1 where they are safe. votes: answers that an episode needs; None, from everybody. rate: steps per
-    second at speed 1, as recorded if not given. say: receives the links.
+    some episodes, -1 where they are safe. votes: answers that an episode needs; None, from everybody. kinds: of danger,
+    from which whoever stops chooses; None, those of an earlier start. rate: steps per second at speed 1, as recorded if
+    not given. say: receives the links.
     """
     exhibit = shown if isinstance(shown, Exhibit) else Exhibit(shown, TASKS.get(shown.task))
     for name in annotators:
         if list(annotators).count(check_name(name)) > 1:
             raise RciError(f"the annotator {name!r} is named twice.")
+    check_kinds(kinds or ())
+    _check_blind(exhibit, bool(gold) or order.repeats > 0)
     _ = exhibit.kind  # if these episodes cannot be drawn, say so before anything is written
     listening = open_socket(host, port)
     if not is_loopback(host):
@@ -59,15 +65,17 @@ def serve(
             f"Warning: {host} can be reached from the network. Links and labels travel unencrypted; whoever has a link "
             "can label. Use it on a network you trust, or through an SSH tunnel to 127.0.0.1."
         )
-    recorded = None if exhibit.task is None else exhibit.task.rate
     try:
-        session = open_session(folder, exhibit.episodes, rate or recorded)
+        session = open_session(folder, exhibit.episodes, rate or exhibit.rate)
     except RciError:
         listening.close()
         raise
     try:
         if gold is not None:
             session.set_gold(gold)
+        _check_blind(exhibit, bool(session.gold))
+        if kinds is not None:
+            session.set_kinds(kinds)
         if rate is not None and rate != session.rate:
             session.set_rate(rate)
         tokens, secret = session.tokens(annotators, new_links)
@@ -89,3 +97,11 @@ def serve(
     finally:
         listening.close()
         session.close()
+
+
+def _check_blind(exhibit: Exhibit, measured: bool) -> None:
+    if exhibit.recorded_stops is not None and measured:
+        raise RciError(
+            "the stops of the logs are shown, so episodes whose answer is known, or that come twice, would measure "
+            "nobody: leave --show-stops out, or take a session without --gold and --repeats."
+        )

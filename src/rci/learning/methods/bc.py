@@ -7,6 +7,9 @@ A network answers an observation with one action, and is trained by squared erro
 several actions were recorded it answers with their mean, which may be none of them. It is the yardstick of what the
 logs hold without any learning from costs, so it takes no budget.
 
+With what a person drove after taking over, drawn often, and the steps before it, drawn hardly ever, this is the
+weighted behaviour cloning of Sirius; see `rci.learning.demonstrations`.
+
 Deviates:
 - from OSRL: nothing but the size of the network; there, too, the policy is one action without noise.
 """
@@ -23,7 +26,7 @@ import optax
 from rci.data.options import require_positive
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
-from rci.learning.dataset import Dataset
+from rci.learning.dataset import Dataset, draw_fitted
 from rci.learning.losses import Number, squared_error
 from rci.nets.dense import Mlp
 
@@ -88,7 +91,7 @@ def make(config: Config) -> Learner:
     optimise = optax.scale_by_adam()
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
-        return rows(data, jax.random.randint(key, (config.batch_size,), 0, len(data.row)))
+        return rows(data, draw_fitted(key, data, config.batch_size))
 
     def init(key: jax.Array, batch: Batch, hyper: Hyper) -> State:
         sizes = batch.obs.shape[-1], config.hidden, config.hidden, batch.action.shape[-1]

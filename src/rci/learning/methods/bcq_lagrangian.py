@@ -48,6 +48,7 @@ from rci.data.options import require_positive
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour, propose
 from rci.learning.budget import relative_gap, update_multiplier
+from rci.learning.controls import own_proposals, summed_steps, to_learn_alongside
 from rci.learning.dataset import Batch, Dataset, draw, look_ahead
 from rci.learning.losses import (
     Number,
@@ -223,32 +224,6 @@ def leaders(networks: Networks) -> Networks:
     return eqx.tree_at(lambda n: (n.reward_critic, n.cost_critic), networks, first)
 
 
-def own_proposals(key: jax.Array, vae: Vae, batch: Batch) -> Batch:
-    """The batch with candidates of a model that still learns, in place of those that the frozen one proposed."""
-    places = {
-        "candidate": batch.obs,
-        "next_candidate": batch.next_obs,
-        "cost_candidate": batch.next_obs,
-        "initial_candidate": batch.initial_obs,
-    }
-    proposed: dict[str, Any] = {}
-    for own_key, (name, obs) in zip(jax.random.split(key, len(places)), places.items()):
-        old = getattr(batch, name)
-        if old is not None:
-            proposed[name] = jax.lax.stop_gradient(
-                vae.near(obs, vae.draws(own_key, (len(obs), old.shape[1])))
-            )
-    return batch._replace(**proposed)
-
-
-def _to_learn_alongside(behaviour: FrozenBehaviour) -> Vae:
-    if not isinstance(behaviour.model, Vae):
-        raise RciError(
-            "alongside trains a behaviour model with the critics, which only the vae can do; set behaviour.model=vae."
-        )
-    return behaviour.model
-
-
 def make(config: Config) -> Learner:
     """The learner with this configuration."""
     optimise = optax.scale_by_adam()
@@ -262,13 +237,8 @@ def make(config: Config) -> Learner:
         index = draw(keys[0], data, config.batch_size, config.draws)
         ahead, ahead_row = None, data.row[index] + 1
         if steps_ahead:
-            if config.cost_lambda > 0:
-                steps = jax.random.geometric(
-                    jax.random.fold_in(key, 6), 1.0 - config.cost_lambda, (config.batch_size,)
-                )
-            else:
-                steps = jnp.full(config.batch_size, config.cost_steps or len(data.row) + 1)
-            ahead, ahead_row = look_ahead(data, index, steps.astype(jnp.int32))
+            steps = summed_steps(key, config.batch_size, config.cost_steps, config.cost_lambda, len(data.row))
+            ahead, ahead_row = look_ahead(data, index, steps)
         start = jax.random.randint(keys[1], (config.initial_batch_size,), 0, len(data.initial))
         row, first = data.row[index], data.initial[start]
         return Batch(
@@ -279,7 +249,7 @@ def make(config: Config) -> Learner:
             cost=data.cost[index],
             label_cost=data.label_cost[index],
             cost_range=data.cost_range,
-            model=_to_learn_alongside(behaviour) if config.alongside else None,
+            model=to_learn_alongside(behaviour.model) if config.alongside else None,
             terminated=data.terminated[index],
             truncated=data.truncated[index],
             stopped=data.stopped[index],
@@ -392,11 +362,11 @@ def make(config: Config) -> Learner:
         slow = jax.tree.map(lambda t, o: soft_update(t, o, hyper.target_rate), state.target, online)
         estimate = expected_cost(online, batch, state.multiplier, hyper)
         smoothed = soft_update(state.smoothed, estimate, SMOOTHING)
-        told = estimate
+        followed = estimate
         if config.gap == "relative":
             gap = relative_gap(smoothed, hyper.threshold)
-            told = jnp.where(jnp.asarray(hyper.audited) > 0, hyper.threshold + gap, estimate)
-        multiplier = update_multiplier(state.multiplier, told, hyper.threshold, hyper.multiplier_rate)
+            followed = jnp.where(jnp.asarray(hyper.audited) > 0, hyper.threshold + gap, estimate)
+        multiplier = update_multiplier(state.multiplier, followed, hyper.threshold, hyper.multiplier_rate)
         return State(online, slow, optimiser, multiplier, smoothed), Info(
             parts[0], parts[1], parts[2], estimate, multiplier
         )

@@ -1,4 +1,4 @@
-"""Constrained decision transformer: what was done by those who went on to earn this much at this cost?
+"""Constrained decision transformer: do what was done by those who went on to earn this much at this cost.
 
 Liu et al., "Constrained Decision Transformer for Offline Safe Reinforcement Learning", 2023.
 

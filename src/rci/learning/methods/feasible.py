@@ -25,6 +25,8 @@ Guides, for comparison: the target of the hazard of the labels is drawn towards 
 (`guide = "charged"`, for `rudder` the predicted chance of a stop), or towards what became of the episode
 (`guide = "outcome"`, Monte Carlo). Both say how dangerous it was with the driver who was at the wheel.
 
+What a person drove after taking over (`demonstrations`) are transitions without a stop, drawn with a weight.
+
 Deviates:
 - from IQL and IDQL: return and hazard are outputs of one network; acting uses running averages of the critics' weights,
   because those of a single update jump; no actor is extracted, and the density of the behaviour takes part in the
@@ -49,7 +51,7 @@ from rci.data.options import require_positive
 from rci.data.record import Array
 from rci.learning.base import Learner
 from rci.learning.behaviour import FrozenBehaviour
-from rci.learning.dataset import Dataset
+from rci.learning.dataset import Dataset, draw_fitted
 from rci.learning.losses import (
     Number,
     bellman_target,
@@ -209,8 +211,7 @@ def make(config: Config) -> Learner:
         return outputs[..., 0], jax.nn.sigmoid(cost) if hazard else cost
 
     def sample(key: jax.Array, data: Dataset, behaviour: FrozenBehaviour) -> Batch:
-        rows = jnp.arange(len(data.row)) if data.fitted is None else data.fitted
-        index = rows[jax.random.randint(key, (config.batch_size,), 0, len(rows))]
+        index = draw_fitted(key, data, config.batch_size)
         row = data.row[index]
         return Batch(
             obs=data.obs[row],

@@ -41,10 +41,10 @@ class Point(NamedTuple):
 
     @property
     def name(self) -> str:
-        return told(self.values)
+        return values_text(self.values)
 
 
-def told(values: Mapping[str, Any]) -> str:
+def values_text(values: Mapping[str, Any]) -> str:
     """Values in the words of the user: learn.method=cdt, seed=1."""
     return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
 
@@ -122,13 +122,13 @@ def points_of(grid: Grid) -> list[Point]:
     points = []
     for number, values in enumerate(every, 1):
         task, preset = values.get("task", grid.task), values.get("preset", grid.preset)
-        own = _nested({name: value for name, value in values.items() if name not in NAMED_APART})
+        settings = _nested({name: value for name, value in values.items() if name not in NAMED_APART})
         try:
             get(task)
-            config = config_of(task, preset, [grid.settings, own])
+            config = config_of(task, preset, [grid.settings, settings])
             check_config(config)
         except RciError as error:
-            raise RciError(f"point {number} of {len(every)} ({told(values)}): {error}") from None
+            raise RciError(f"point {number} of {len(every)} ({values_text(values)}): {error}") from None
         points.append(Point(values, config))
     return points
 
@@ -178,11 +178,11 @@ def _check_name(name: str) -> None:
         raise unknown_name("setting in [grid]", section, [*fields, "preset"])
     if not rest and not name.endswith("."):
         return
-    known = _section_settings(section)
-    if not known:
+    settings = _section_settings(section)
+    if not settings:
         raise RciError(f"{section} has no settings of its own, so there is no {name!r}.")
-    if rest not in known:
-        raise unknown_name(f"setting of {section}", rest, known)
+    if rest not in settings:
+        raise unknown_name(f"setting of {section}", rest, settings)
 
 
 def _section_settings(section: str) -> set[str]:
@@ -214,10 +214,10 @@ def _excluded(given: Any, axes: Mapping[str, Sequence[Any]], where: str) -> tupl
             if name not in axes:
                 raise unknown_name(f"key of the grid in [[exclude]] number {number}", name, axes)
             if identity(value) not in map(identity, axes[name]):
-                known = ", ".join(map(value_text, axes[name]))
+                listed = ", ".join(map(value_text, axes[name]))
                 raise RciError(
                     f"[[exclude]] number {number} of {where} names {name}={value_text(value)}, which is not in the "
-                    f"grid; it has {known}."
+                    f"grid; it has {listed}."
                 )
         rules.append(rule)
     return tuple(rules)
@@ -258,10 +258,10 @@ def _is_set(settings: Any, path: Sequence[str]) -> bool:
 
 
 def _table_of(table: Mapping[str, Any], name: str, where: str) -> Table:
-    own = table.get(name, {})
-    if not isinstance(own, Mapping):
-        raise RciError(f"{name} in {where} must be a table, below a line [{name}], not {own!r}.")
-    return dict(own)
+    inner = table.get(name, {})
+    if not isinstance(inner, Mapping):
+        raise RciError(f"{name} in {where} must be a table, below a line [{name}], not {inner!r}.")
+    return dict(inner)
 
 
 def _check_text(name: str, value: Any, where: str) -> None:

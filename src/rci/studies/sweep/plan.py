@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rci.data.errors import RciError
 from rci.pipeline.jobs import Job
 from rci.pipeline.plan import Entry, entries, entry_seed, plan
-from rci.studies.sweep.grid import Point
+from rci.studies.sweep.grid import Point, value_text
 
 UNUSED = ("rollouts",)  # what only the report of a single run shows
 
@@ -39,6 +39,9 @@ class SweepPlan:
     jobs: dict[str, Job]
     asked: tuple[tuple[str, ...], ...]  # the names of the jobs of each point
     policies: tuple[Tested, ...]
+    places: tuple[
+        dict[Path, str], ...
+    ] = ()  # for each point, where its run alone would write what each job makes
 
     def shared(self) -> set[str]:
         """The jobs that several points ask for."""
@@ -57,23 +60,41 @@ class SweepPlan:
 def plan_points(points: Sequence[Point], out: Path) -> SweepPlan:
     """Everything that a sweep has to do in the folder `out`."""
     jobs, asked, policies = dict[str, Job](), list[tuple[str, ...]](), list[Tested]()
+    places = list[dict[Path, str]]()
     seen = dict[frozenset[tuple[Entry, str]], Point]()
     for number, point in enumerate(points):
         made = dict[Path, Job]()
         for job in plan(point.config, Path()):
             if job.stage not in UNUSED:
                 made[job.output] = named_by_recipe(job, made, out)
-        own = [(entry, made[Path("scores") / entry.name].name) for entry in entries(point.config)]
-        if (twin := seen.setdefault(frozenset(own), point)) is not point:
+        tested = [(entry, made[Path("scores") / entry.name].name) for entry in entries(point.config)]
+        if (twin := seen.setdefault(frozenset(tested), point)) is not point:
             raise RciError(
                 f"the points {twin.name} and {point.name} are the same: they ask for the very same policies; leave "
                 "one of them out."
             )
-        policies += [Tested(number, entry, entry_seed(point.config, entry), name) for entry, name in own]
+        policies += [Tested(number, entry, entry_seed(point.config, entry), name) for entry, name in tested]
         for job in made.values():
             jobs.setdefault(job.name, job)
+        places.append({place: job.name for place, job in made.items()})
         asked.append(tuple(dict.fromkeys(job.name for job in made.values())))
-    return SweepPlan(tuple(points), jobs, tuple(asked), tuple(policies))
+    values = shared_values(points, asked)
+    titled = {name: replace(job, title=f"{job.title}{values[name]}") for name, job in jobs.items()}
+    return SweepPlan(tuple(points), titled, tuple(asked), tuple(policies), tuple(places))
+
+
+def shared_values(points: Sequence[Point], asked: Sequence[Sequence[str]]) -> dict[str, str]:
+    """The values of the grid that all points agree on that ask for a job, in brackets; by the job's name."""
+    agreed = dict[str, dict[str, str]]()
+    for point, names in zip(points, asked):
+        values = {name: value_text(value) for name, value in point.values.items()}
+        for name in names:
+            others = agreed.setdefault(name, values)
+            agreed[name] = {axis: text for axis, text in others.items() if values[axis] == text}
+    return {
+        name: f" ({', '.join(f'{axis}={text}' for axis, text in values.items())})" if values else ""
+        for name, values in agreed.items()
+    }
 
 
 def named_by_recipe(job: Job, made: Mapping[Path, Job], out: Path) -> Job:

@@ -26,29 +26,35 @@ PAUSE = 1.0  # seconds between two writings of the rows: large sweeps have thous
 
 
 class SweepRows:
-    """The rows that are known, in the order of the grid; the files are written whole as rows come."""
+    """The rows that there are, in the order of the grid; the files are written whole as rows come.
+
+    Rows of earlier runs are made again: their artefacts are there, and so it is seen that they are intact.
+    """
 
     def __init__(self, plan: SweepPlan, out: Path) -> None:
         self.plan, self.out = plan, out
-        self.known = dict[int, Row]()  # by the place of the policy
-        self.waiting = defaultdict[str, list[int]](list)
-        for place, policy in enumerate(plan.policies):
-            self.waiting[policy.job].append(place)
+        self.by_key = dict[str, Row]()
         self.written = 0.0
 
-    def add(self, job: str) -> None:
-        """A job is done; if it tested policies, their rows are known."""
-        for place in self.waiting.get(job, ()):
-            self.known[place] = row_of(self.plan.policies[place], self.plan)
-            if time.monotonic() - self.written > PAUSE:
-                self.write()
+    def has(self, key: str) -> bool:
+        return key in self.by_key
+
+    def add(self, row: Row) -> None:
+        self.by_key[_key(row["grid"], row["key"])] = row
+        if time.monotonic() - self.written > PAUSE:
+            self.write()
+
+    def key(self, policy: Tested) -> str:
+        """What identifies the row of a policy: its point, and the job that tested it."""
+        return _key(plain(self.plan.points[policy.point].values), _recipe(policy))
 
     def rows(self) -> list[Row]:
-        return [self.known[place] for place in sorted(self.known)]
+        keys = map(self.key, self.plan.policies)
+        return [self.by_key[key] for key in keys if key in self.by_key]
 
     def missing(self) -> list[Tested]:
         """The policies without a row."""
-        return [policy for place, policy in enumerate(self.plan.policies) if place not in self.known]
+        return [policy for policy in self.plan.policies if self.key(policy) not in self.by_key]
 
     def write(self) -> None:
         rows = self.rows()
@@ -80,8 +86,16 @@ def row_of(policy: Tested, plan: SweepPlan) -> Row:
         "return_high": None if half is None else scores.mean_return + half,
         "policy_hash": made["parents"]["policy"],
         "scores_hash": scores.hash,
-        "key": policy.job.rpartition("-")[2],
+        "key": _recipe(policy),
     }
+
+
+def _key(grid: Row, recipe: str) -> str:
+    return json.dumps([grid, recipe])
+
+
+def _recipe(policy: Tested) -> str:
+    return policy.job.rpartition("-")[2]
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -115,17 +129,17 @@ def groups_of(rows: Sequence[Row]) -> list[SweepGroup]:
         settings = {name: value for name, value in row["grid"].items() if name != SEED}
         groups[json.dumps([settings, row["task"], row["method"], row["budget"]])].append(row)
     alike = defaultdict[tuple[str, ...], list[list[Row]]](list)
-    for own in groups.values():
-        alike[own[0]["method"], *(row["key"] for row in own)].append(own)
+    for group in groups.values():
+        alike[group[0]["method"], *(row["key"] for row in group)].append(group)
     axes = [name for name in (rows[0]["grid"] if rows else ()) if name != SEED]
     every = {name: _texts(name, rows) for name in axes}
 
-    def told(name: str, own: Sequence[Row]) -> str:
-        values = _texts(name, own)
+    def shared(name: str, some: Sequence[Row]) -> str:
+        values = _texts(name, some)
         return ANY if len(values) == len(every[name]) > 1 else " or ".join(values)
 
     return [
-        over_seeds(same[0], {name: told(name, [own[0] for own in same]) for name in axes})
+        over_seeds(same[0], {name: shared(name, [some[0] for some in same]) for name in axes})
         for same in alike.values()
     ]
 

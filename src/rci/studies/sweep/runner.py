@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Named, Report
-from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed
+from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.rows import Row
+from rci.pipeline.tracking import SweepLog
+from rci.reporting.trackers.tracker import UNTRACKED, Tracker
+from rci.studies.study import Study, Tell, complete, silent
 from rci.studies.sweep.grid import plain, points_of, read_grid
 from rci.studies.sweep.plan import SweepPlan, plan_points
-from rci.studies.sweep.rows import SweepRows, groups_of
+from rci.studies.sweep.rows import SweepRows, groups_of, row_of
 
 if TYPE_CHECKING:
     from rci.reporting.sweep.groups import SweepGroup
 
 Source = str | Path | Mapping[str, Any]  # a TOML file, or what it would hold
-TOLD_POINTS = 5  # of those that miss a row
+LISTED_POINTS = 5  # of those that miss a row
 OF_OTHERS = ("config.json", "comparison.json", "paper.json")  # files of other commands, in folders of theirs
 
 
@@ -44,30 +47,56 @@ def sweep(grid: Source, out: str | Path, engine: Engine = LOCAL) -> list[Row]:
     return result.rows
 
 
-def run_sweep(grid: Source, out: Path, engine: Engine, report: Report, command: str = "") -> SweepResult:
+def run_sweep(
+    grid: Source,
+    out: Path,
+    engine: Engine,
+    report: Report,
+    command: str = "",
+    tell: Tell = silent,
+    tracker: Tracker = UNTRACKED,
+) -> SweepResult:
     """Run what is not done, write the rows as they come, and the page at the end."""
     plan = plan_points(points_of(read_grid(grid)), out)
     _check_folder(out)
     prepare_folder(out)
     with alone_in(out):
-        return _run_alone(plan, out, engine, report, command)
+        return _run_alone(plan, out, engine, report, command, tell, tracker)
 
 
-def _run_alone(plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str) -> SweepResult:
+def _run_alone(
+    plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str, tell: Tell, tracker: Tracker
+) -> SweepResult:
     from rci.reporting.sweep.groups import SweepFacts
     from rci.reporting.sweep.page import write_sweep
 
     rows, begun, failed = SweepRows(plan, out), False, None
+    log = SweepLog(
+        tracker,
+        out.name,
+        [
+            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in places.items()})
+            for point, places in zip(plan.points, plan.places)
+        ],
+    )
+    study = Study(
+        cells=plan.policies,
+        key=rows.key,
+        plan=lambda missing: plan.jobs.values(),
+        training=lambda policy: policy.job,
+        tests=lambda policy: [policy.job],
+        row=lambda policy, seconds: row_of(policy, plan),
+    )
 
     def note(job: Named, share: float, seconds: float | None) -> None:
         nonlocal begun
         begun = True
         report(job, share, seconds)
         if share == 1.0:
-            rows.add(job.name)
+            log.done(job.name)
 
     try:
-        run_timed(list(plan.jobs.values()), out, engine, note, read_timings(out))
+        complete(study, rows, out, engine, note, tell)
     except RciError as error:
         if not begun:  # no worker could be started, for instance: nothing is known that was not known before
             raise
@@ -75,23 +104,24 @@ def _run_alone(plan: SweepPlan, out: Path, engine: Engine, report: Report, comma
     finally:
         if begun:
             rows.write()
-    found = rows.rows()
-    groups, page = groups_of(found), None
-    if found:
-        scores = plan.jobs[f"evaluate-{found[0]['key']}"].output
+    every_row = rows.rows()
+    groups, page = groups_of(every_row), None
+    if every_row:
+        scores = plan.jobs[f"evaluate-{every_row[0]['key']}"].output
         versions = store.read_manifest(scores)["provenance"]["versions"]
-        missing = len(plan.policies) - len(found)
+        missing = len(plan.policies) - len(every_row)
         facts = SweepFacts(command, len(plan.points), len(plan.policies), missing, versions)
         page = write_sweep(groups, facts, out / "report")
-    return SweepResult(found, groups, page, failed)
+    log.close(page)
+    return SweepResult(every_row, groups, page, failed)
 
 
 def _failure(error: RciError, rows: SweepRows) -> RciError:
     """What failed, and which points miss rows because of it."""
     missing = rows.missing()
     names = list(dict.fromkeys(rows.plan.points[policy.point].name for policy in missing))
-    more = f" and {len(names) - TOLD_POINTS} more" if len(names) > TOLD_POINTS else ""
-    listed = "; ".join(names[:TOLD_POINTS])
+    more = f" and {len(names) - LISTED_POINTS} more" if len(names) > LISTED_POINTS else ""
+    listed = "; ".join(names[:LISTED_POINTS])
     return RciError(
         f"{error}\n{len(missing)} of {len(rows.plan.policies)} policies have no row, at the points: {listed}{more}."
     )
@@ -123,11 +153,11 @@ def plan_sweep(grid: Source, out: Path) -> tuple[dict[str, Any], str]:
         [point.name.replace("|", "\\|"), *(str(line[name]) for name in ("jobs", "shared", "left"))]
         for point, line in zip(plan.points, lines)
     ]
-    told = (
+    summary = (
         f"{len(lines)} points, {len(plan.policies)} policies: {len(plan.jobs)} jobs, {len(shared)} of which serve "
         f"several points; {len(left)} are left to do."
     )
-    return facts, f"{table(('point', 'jobs', 'shared', 'left'), cells)}\n{told}"
+    return facts, f"{table(('point', 'jobs', 'shared', 'left'), cells)}\n{summary}"
 
 
 def _check_folder(out: Path) -> None:

@@ -52,6 +52,7 @@ const getJson = (path) => request(path, { cache: "no-store" }, asJson);
 
 export const getSession = () => getJson("api/session");
 export const getProgress = () => getJson("api/progress");
+export const getItems = () => getJson("api/items");
 export const getItem = (key) => getJson(`api/items/${key}`);
 export const getCosts = (key) => getJson(`api/items/${key}/costs`);
 export const getTruth = (key) => getJson(`api/items/${key}/truth`);

@@ -1,14 +1,18 @@
 // One item on the desk: opened, answered, taken back. The film itself is in stage.js.
 
 import { Away, getProgress, getSession, insist, Refused, sleep } from "./api.js";
+import * as question from "./ask.js";
+import * as choice from "./choice.js";
 import * as items from "./items.js";
 import * as outbox from "./outbox.js";
 import * as page from "./page.js";
+import * as remarks from "./remarks.js";
 import * as review from "./review.js";
 import * as stage from "./stage.js";
-import { markAnswer } from "./strip.js";
+import { markAnswer, markRecorded } from "./strip.js";
 
 const GUARD = 250; // ms in which a second press of a key cannot be about the new item
+const ENOUGH = 0.9; // of the steps, to have seen before "safe to the end" is taken without a question
 const PATIENCE = 350; // ms to wait for the server before going on with the item that was fetched ahead
 
 let session = null;
@@ -22,6 +26,8 @@ const momentNow = () => stage.player.moment;
 function clearDesk(state) {
   opened += 1;
   current = null;
+  question.close();
+  remarks.clear();
   stage.clear();
   review.clear();
   page.showPosition(null);
@@ -29,6 +35,8 @@ function clearDesk(state) {
   page.hideMessage();
   page.showFinished(null);
   markAnswer(null, 1);
+  markRecorded(null, 1);
+  page.showRecorded(undefined);
   page.setState(state);
   return opened;
 }
@@ -37,8 +45,10 @@ function clearDesk(state) {
 export async function begin() {
   const here = clearDesk("loading");
   try {
-    session = await insist(getSession, waitForServer, () => here === opened);
+    session = withKinds(await insist(getSession, waitForServer, () => here === opened));
     page.showSession(session);
+    remarks.setSession(session);
+    choice.setAnnotator(session.annotator);
     page.showCounts(session.done, session.total);
     page.showUndoable(session.undoable);
     if (here === opened) go(session.next);
@@ -46,6 +56,12 @@ export async function begin() {
     if (here === opened) fail(error, begin);
   }
 }
+
+// By the names under which keys.js needs them.
+const withKinds = (found) => ({
+  ...found,
+  ...Object.fromEntries(found.kinds.map((kind, i) => [`kind${i + 1}`, kind])),
+});
 
 const go = (key) => (key ? open(key) : finish());
 
@@ -68,7 +84,11 @@ function lay(item) {
   current = item;
   page.hideMessage();
   page.showPosition(info);
-  showSaid(outbox.waitingAnswer(info.key) ?? info.answer);
+  const said = outbox.waitingAnswer(info.key) ?? info.answer;
+  showSaid(said);
+  remarks.open(info, said);
+  page.showRecorded(info.recorded_stop);
+  markRecorded(info.recorded_stop ?? null, info.steps);
   stage.put(item, session.rate);
   if (!item.film) tellNoFilm(item);
   review.show(info, momentNow);
@@ -80,6 +100,7 @@ function lay(item) {
 function showSaid(said) {
   page.showAnswer(said);
   markAnswer(said, current.info.steps);
+  stage.showAhead(Boolean(said));
 }
 
 function tellNoFilm({ info, problem }) {
@@ -141,10 +162,43 @@ export async function answer(verdict) {
     page.toast("Wait: the picture of this step is not there yet.");
     return;
   }
+  const watched = stage.watching(); // when the key was pressed, whatever is asked now
+  const stopIndex = verdict === "stop" ? Math.max(0, momentNow() - 1) : -1;
+  if (verdict === "stop" && remarks.kinds().length && !remarks.chosenKinds().length) return askForKind(stopIndex, watched);
+  const { info, film } = current;
+  if (verdict === "safe" && film && stage.stepsSeen() < ENOUGH * info.steps) return askWhetherSafe();
+  return save(verdict, stopIndex, watched);
+}
+
+function askForKind(stopIndex, watched) {
+  stage.player.pause();
+  const ways = remarks.kinds().map((kind, i) => ({
+    key: String(i + 1),
+    shown: String(i + 1),
+    label: kind,
+    does: `kind${i + 1}`,
+    go() {
+      remarks.toggleKind(i);
+      save("stop", stopIndex, watched);
+    },
+  }));
+  question.ask(`Stop at step ${stopIndex + 1}: which kind of danger?`, ways);
+}
+
+function askWhetherSafe() {
+  const { steps } = current.info;
+  const go = () => save("safe", -1, stage.watching());
+  const yes = { key: "enter", shown: "Enter", label: "Safe to the end", does: "safe", guarded: true, go };
+  const no = { key: "escape", shown: "Esc", label: "Go on watching", go() {} };
+  question.ask(`You have seen ${stage.stepsSeen()} of ${steps} steps. Safe to the end nevertheless?`, [yes, no]);
+}
+
+async function save(verdict, stopIndex, watched) {
+  if (!current || page.getState() !== "ready") return;
   const { info } = current;
-  const said = { verdict, stop_index: verdict === "stop" ? Math.max(0, stage.player.moment - 1) : -1 };
-  const body = { item: info.key, verdict, ...stage.watching(), review: review.wasSeen() };
-  if (verdict === "stop") body.stop_index = said.stop_index;
+  const said = { verdict, stop_index: stopIndex, ...remarks.body(verdict) };
+  const body = { item: info.key, verdict, ...watched, review: review.wasSeen(), ...remarks.body(verdict) };
+  if (verdict === "stop") body.stop_index = stopIndex;
   const saved = outbox.send("api/answers", body, `recording ${info.position + 1}, ${page.inWords(said)}`);
   page.showUndoable(true);
   showSaid(said);
@@ -231,6 +285,14 @@ export function previous() {
   else if (session?.last) open(session.last); // all done: nothing is on the desk
   else page.toast("You have not answered anything yet.");
 }
+
+// The key of what is on the desk, for the list.
+export const keyHere = () => current?.info.key ?? null;
+
+export const toggleKind = (i) => remarks.toggleKind(i);
+export const takeOver = () => remarks.takeOver(momentNow());
+export const handBack = () => remarks.handBack(momentNow());
+export const forgetTakeover = () => remarks.forgetTakeover(momentNow());
 
 export function toggleReview() {
   if (!session?.costs) return;

@@ -1,6 +1,6 @@
 // A film as it comes from the server: a length, a header in JSON, then arrays of float32, all little-endian.
 
-const ROWS = { road: ["cars", "travelled"], paths: ["view0", "view1"], signals: ["obs"], pictures: [] };
+const ROWS = { road: ["cars", "travelled"], paths: ["view0", "view1"], signals: ["obs"], pictures: ["obs"] };
 
 // {kind, facts, arrays: {name: {data: Float32Array, shape}}}; throws a sentence if the bytes are not a film.
 export function readFilm(buffer, steps) {

@@ -1,15 +1,19 @@
 // Keys and buttons. Every command has both; what they do is in desk.js and stage.js.
 
+import * as question from "./ask.js";
+import * as choice from "./choice.js";
 import * as desk from "./desk.js";
 import { belongsToTarget, BINDINGS, meaning } from "./keys.js";
+import * as list from "./list.js";
 import * as outbox from "./outbox.js";
-import { showOutbox } from "./page.js";
+import { showOutbox, toast } from "./page.js";
+import * as remarks from "./remarks.js";
 import * as stage from "./stage.js";
 import { onScrub } from "./strip.js";
 
 const { player } = stage;
-const help = document.getElementById("help");
-let playedBeforeHelp = false;
+const dialogs = Object.fromEntries(["help", "list", "signals"].map((id) => [id, document.getElementById(id)]));
+let playedBefore = false; // before a dialog was opened
 
 const commands = {
   stop: () => desk.answer("stop"),
@@ -25,38 +29,78 @@ const commands = {
   end: () => stage.step(Infinity),
   slower: () => stage.changeSpeed(-1),
   faster: () => stage.changeSpeed(1),
+  kind1: () => desk.toggleKind(0),
+  kind2: () => desk.toggleKind(1),
+  kind3: () => desk.toggleKind(2),
+  kind4: () => desk.toggleKind(3),
+  kind5: () => desk.toggleKind(4),
+  kind6: () => desk.toggleKind(5),
+  lighter: () => remarks.grade(-1),
+  graver: () => remarks.grade(1),
+  takeover: desk.takeOver,
+  handback: desk.handBack,
+  forget: desk.forgetTakeover,
+  note: remarks.openNote,
+  list: () => toggle("list", () => list.fill(desk.keyHere())),
+  signals: toggleSignals,
   next: desk.next,
   previous: desk.previous,
   autoplay: stage.toggleAutoplay,
   review: desk.toggleReview,
   highest: stage.toHighest,
   reveal: desk.toggleReveal,
-  help: toggleHelp,
+  help: () => toggle("help"),
 };
 
-function toggleHelp() {
-  if (help.open) return help.close();
-  playedBeforeHelp = player.playing;
+const openDialog = () => Object.keys(dialogs).find((id) => dialogs[id].open);
+
+function toggle(id, fill = () => {}) {
+  const dialog = dialogs[id];
+  if (dialog.open) return dialog.close();
+  playedBefore = player.playing;
   player.pause();
-  help.showModal();
+  fill();
+  dialog.showModal();
 }
 
-help.addEventListener("close", () => {
-  if (playedBeforeHelp) player.play();
+function toggleSignals() {
+  if (!choice.possible()) return toast("This recording has no signals to choose from.");
+  toggle("signals", choice.fill);
+}
+
+for (const dialog of Object.values(dialogs)) {
+  dialog.addEventListener("close", () => {
+    if (playedBefore) player.play();
+    playedBefore = false;
+  });
+  dialog.addEventListener("click", (event) => {
+    if (event.target === dialog) dialog.close(); // beside the box
+  });
+}
+
+list.onOpen((key) => {
+  playedBefore = false; // it is another film
+  dialogs.list.close();
+  desk.open(key);
 });
-help.addEventListener("click", (event) => {
-  if (event.target === help) help.close(); // beside the box
-});
+
+function obey(command) {
+  if (!question.takeCommand(command)) commands[command]();
+}
 
 document.addEventListener("keydown", (event) => {
   if (belongsToTarget(event)) {
     if (event.repeat) event.preventDefault(); // a button held down with Enter is pressed once
     return;
   }
+  if (!openDialog() && question.take(event)) {
+    event.preventDefault();
+    return;
+  }
   const command = meaning(event);
-  if (!command || (help.open && command !== "help")) return;
+  if (!command || (openDialog() && command !== openDialog())) return;
   event.preventDefault();
-  commands[command]();
+  obey(command);
 });
 
 document.addEventListener("click", (event) => {
@@ -64,7 +108,7 @@ document.addEventListener("click", (event) => {
   if (!button) return;
   // Otherwise Space would press this button again instead of playing; with the keyboard (detail 0) focus may stay.
   if (event.detail > 0) button.blur();
-  commands[button.dataset.do]();
+  obey(button.dataset.do);
 });
 
 onScrub(player.pause, stage.seekPart);

@@ -104,7 +104,7 @@ export function waitingAnswer(key) {
     else given.push(body);
   }
   const last = given.filter((body) => body.item === key).pop();
-  return last && { verdict: last.verdict, stop_index: last.stop_index ?? -1 };
+  return last && { ...last, stop_index: last.stop_index ?? -1 };
 }
 
 addEventListener("online", () => wake());

@@ -28,6 +28,7 @@ export const showSpeed = (speed) => ($("speed").textContent = `${speed}\u00d7`);
 export const showUndoable = (undoable) => ($("undo").disabled = !undoable);
 export const showPressed = (id, pressed) => $(id).setAttribute("aria-pressed", String(pressed));
 export const showKind = (kind) => ($("stage").dataset.kind = kind);
+export const showChoosable = (yes) => ($("choose").hidden = !yes);
 export const showEnded = (yes) => ($("ended").hidden = !yes);
 
 // Called with every frame, so it touches the page only when something changes.
@@ -52,6 +53,12 @@ export function showAnswer(answer) {
   $("answer").hidden = !answer;
   $("answer").textContent = answer ? `You said: ${inWords(answer)}` : "";
   $("answer").dataset.verdict = answer ? answer.verdict : "";
+}
+
+// What the logs say; undefined where nobody asked for that.
+export function showRecorded(stopIndex) {
+  $("recorded").hidden = stopIndex === undefined;
+  $("recorded").textContent = stopIndex < 0 ? "logs: no stop" : `logs: stop at step ${stopIndex + 1}`;
 }
 
 // Steps are counted from 1 for people: stopping at step 37 means that the transition with index 36 is unsafe.

@@ -99,7 +99,7 @@ function layOut(views, width, height) {
 }
 
 // One view within a rectangle, with the same scale on both of its axes.
-function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
+export function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
   const em = textScale();
   const tight = cellWidth < 300;
   const margin = { left: (tight ? 48 : 58) * em, right: (tight ? 6 : 18) * em, top: 26 * em, bottom: 42 * em };
@@ -117,7 +117,7 @@ function place(view, cellLeft, cellTop, cellWidth, cellHeight) {
   };
 }
 
-function drawPanel(pen, panel, view, tones) {
+export function drawPanel(pen, panel, view, tones) {
   pen.fillStyle = tones.surface;
   pen.fillRect(panel.left, panel.top, panel.width, panel.height);
   drawGrid(pen, panel, view, tones);

@@ -15,6 +15,13 @@ function make(name, ...children) {
   return element;
 }
 
+// On a phone every row is a card, and its fields bear the names of the columns.
+function fill(body, rows) {
+  const heads = [...body.parentElement.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of rows) [...row.cells].forEach((cell, i) => (cell.dataset.label = heads[i]));
+  body.replaceChildren(...rows);
+}
+
 const orNone = (value, words) => (value === null || value === undefined ? NONE : words(value));
 
 export function hoursInWords(hours) {
@@ -69,12 +76,12 @@ function pairRow(pair) {
 function show({ annotators, episodes, labelled, agreement }) {
   $("summary").textContent = `${labelled} of ${episodes} recordings have a label.`;
   $("bar").style.transform = `scaleX(${episodes ? labelled / episodes : 0})`;
-  $("annotators").replaceChildren(...annotators.map(annotatorRow));
+  fill($("annotators"), annotators.map(annotatorRow));
   $("fleiss").textContent = agreement.fleiss === null
     ? "Fleiss\u2019 kappa needs recordings that several people have labeled, not all in the same way."
     : `Fleiss\u2019 kappa over everybody: ${agreement.fleiss.toFixed(2)}`;
   $("pairs-table").hidden = agreement.pairs.length === 0;
-  $("pairs").replaceChildren(...agreement.pairs.map(pairRow));
+  fill($("pairs"), agreement.pairs.map(pairRow));
 }
 
 // A hidden page asks for nothing.

@@ -13,6 +13,9 @@ window.rciFrames = { drawn: 0 }; // how many frames were really drawn; only coun
 let view = null;
 let furthest = 0;
 let drawnMoment = -1; // what is on the screen; -1 for nothing
+let seen = new Set(); // moments that were on the screen, or passed by while it played
+let lastSeen = 0;
+let ahead = false; // whether what comes after the moment may be drawn
 let autoplay = recall("rci-autoplay", true);
 
 export const player = makePlayer({
@@ -37,10 +40,23 @@ function drawNow(moment, fraction) {
   if (drawn) {
     window.rciFrames.drawn += 1;
     furthest = Math.max(furthest, moment);
+    see(moment);
     stopwatch.start();
   }
   if (isNew) tellMoment(moment);
 }
+
+const STEPS_AT_ONCE = 10; // by Shift and an arrow: who goes on so has seen what lies between
+
+// A leap shows only where it ends; what was played, or gone through step by step, was seen.
+function see(moment) {
+  const passed = moment > lastSeen && (player.playing || moment - lastSeen <= STEPS_AT_ONCE);
+  for (let k = passed ? lastSeen + 1 : moment; k <= moment; k += 1) seen.add(k);
+  lastSeen = moment;
+}
+
+// How many steps were seen; what was there before the first one is no step.
+export const stepsSeen = () => seen.size - (seen.has(0) ? 1 : 0);
 
 function tellMoment(moment) {
   page.showStep(moment, player.last);
@@ -61,6 +77,10 @@ export function clear() {
   view?.remove();
   view = null;
   furthest = 0;
+  seen = new Set();
+  lastSeen = 0;
+  ahead = false;
+  page.showChoosable(false);
   drawnMoment = -1;
   stopwatch.reset();
   page.hideStep();
@@ -80,12 +100,20 @@ export function put(item, rate) {
   tellMoment(0);
   if (film) {
     page.showKind(film.kind); // first: it decides how much room there is
+    page.showChoosable(Boolean(film.facts.tracks?.length));
     view = makeView(document.getElementById("frame"), item, redraw);
+    view.showAhead?.(ahead);
     redraw();
     if (autoplay) player.play();
   } else {
     stopwatch.start();
   }
+}
+
+// What comes after the moment is drawn only once it cannot sway an answer any more.
+export function showAhead(yes) {
+  ahead = yes;
+  view?.showAhead?.(yes);
 }
 
 // Whether the moment that an answer would be about is what the eye sees.

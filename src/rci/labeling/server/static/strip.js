@@ -26,6 +26,28 @@ export function markAnswer(answer, last) {
   mark.style.left = answer.verdict === "stop" ? percent(answer.stop_index + 1, last) : "100%";
 }
 
+// Where a person drove: [begin, end) in steps; `begun` is a takeover that has no end yet.
+export function markTakeovers(intervals, begun, last) {
+  const bands = intervals.map(([begin, end]) => band(begin, end, last));
+  if (begun !== null) bands.push(band(begun, last, last, "open"));
+  $("drives").replaceChildren(...bands);
+}
+
+function band(begin, end, last, kind = "") {
+  const element = document.createElement("i");
+  element.className = `drive ${kind}`;
+  element.style.left = percent(begin, last);
+  element.style.width = percent(end - begin, last);
+  return element;
+}
+
+// Where the logs say that somebody stopped; null if nobody asked for that.
+export function markRecorded(stopIndex, last) {
+  const mark = $("mark-recorded");
+  mark.hidden = stopIndex === null || stopIndex < 0;
+  mark.style.left = percent(stopIndex + 1, last);
+}
+
 export function markRule(stopIndex, last) {
   const mark = $("mark-rule");
   mark.hidden = stopIndex === null || stopIndex < 0;

@@ -1,0 +1,1 @@
+"""Trackers of experiments that people use already: MLflow, Weights & Biases, TensorBoard."""
