@@ -67,6 +67,8 @@ class RosbagFile:
                 begin = place + 8 + length
                 if size > len(content) - begin:
                     raise CutError(f"a record in it claims {size} bytes")
+                if _op(header) == MESSAGE:
+                    _number(header, b"conn"), _time(header[b"time"])  # a header without them is damaged
                 yield place, _op(header), header, content[begin : begin + size]
                 place = begin + size
         except (ValueError, LookupError, struct.error) as error:
