@@ -71,6 +71,9 @@ from rci.formats import (
     convert_dataset as convert_dataset,
 )
 from rci.formats import (
+    import_bags as import_bags,
+)
+from rci.formats import (
     import_d4rl as import_d4rl,
 )
 from rci.formats import (
@@ -90,6 +93,9 @@ from rci.formats import (
 )
 from rci.formats import (
     import_omnisafe as import_omnisafe,
+)
+from rci.formats import (
+    read_bags as read_bags,
 )
 from rci.formats import (
     read_d4rl as read_d4rl,

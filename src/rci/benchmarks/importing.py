@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,12 +67,12 @@ def bench_import(gigabytes: float = 10.0, limit_mb: int = LIMIT_MB) -> Iterator[
             write(place / name, episodes)
             for file in _files(place / name):
                 _drop_from_cache(file)
-            yield _measure(place / name, place / "out", limit_mb)
+            yield measure(place / name, place / "out", limit_mb)
 
 
-def _measure(path: Path, out: Path, limit_mb: int) -> Row:
+def measure(path: Path, out: Path, limit_mb: int, options: Sequence[str] = ()) -> Row:
     """Import a file with a limited heap."""
-    words = ["import", str(path), "--out", str(out), "--json"]
+    words = ["import", str(path), "--out", str(out), "--json", *options]
     began, before = time.perf_counter(), _cpu_seconds()
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, str(limit_mb << 20), *words], capture_output=True, text=True

@@ -18,18 +18,22 @@ def import_dataset(
     out: Out,
     data_format: Annotated[
         str | None,
-        typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot or logs [by its name]."),
+        typer.Option("--format", help="minari, dsrl, d4rl, omnisafe, lerobot, bags or logs [by its name]."),
     ] = None,
     mapping: Annotated[
         Path | None,
         typer.Option(
-            help="TOML file: which columns of logs or of a LeRobot folder are obs, action, stop, ..."
+            help="TOML file: which columns of logs or of a LeRobot folder, or topics of bags, are obs, action, stop, "
+            "...; for bags also autoware or ur."
         ),
     ] = None,
     cost_above: Annotated[
         float | None,
         typer.Option(help="Call an episode stopped where its recorded cost is first above this."),
     ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Of bags that break off, take what can be read.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
@@ -50,7 +54,9 @@ def import_dataset(
     from rci.pipeline.conversion import import_to
 
     with show_share("import") as progress:
-        facts, text = import_to(source, out, data_format, mapping, cost_above, progress, _tell_continuing)
+        facts, text = import_to(
+            source, out, data_format, mapping, cost_above, progress, _tell_continuing, partial
+        )
     print_json(facts) if as_json else print_text(text)
 
 

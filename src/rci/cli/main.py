@@ -20,6 +20,7 @@ from rci.cli.redistribute import redistribute
 from rci.cli.shards import redistribute_shards
 from rci.cli.stages import collect, evaluate, inspect, label
 from rci.cli.studies import paper, reference, sweep
+from rci.cli.view import view
 from rci.engines.signals import end_politely
 from rci.pipeline.command_line import run_command
 
@@ -34,7 +35,7 @@ GROUPS: dict[str, list[Callable[..., None]]] = {
     STAGES: [collect, label, redistribute, learn, select, evaluate, monitor],
     COMPARING: [sweep, paper, reference],
     SCALING: [redistribute_shards],
-    TOOLS: [inspect],
+    TOOLS: [inspect, view],
 }
 for heading, commands in GROUPS.items():
     for command in commands:

@@ -14,6 +14,8 @@ from typing import Any
 
 from rci.data.errors import RciError, unknown_name
 from rci.data.store import UNKNOWN, Provenance
+from rci.formats.bags.bag import has_bags
+from rci.formats.bags.source import bags_source, import_bags, read_bags
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
 from rci.formats.importing.stream import Continuing, Converted, unheard, write_source
 from rci.formats.lerobot.info import is_lerobot
@@ -35,6 +37,7 @@ __all__ = [
     "Imported",
     "convert_dataset",
     "guess_format",
+    "import_bags",
     "import_d4rl",
     "import_dataset",
     "import_dsrl",
@@ -42,6 +45,7 @@ __all__ = [
     "import_logs",
     "import_minari",
     "import_omnisafe",
+    "read_bags",
     "read_d4rl",
     "read_dsrl",
     "read_lerobot",
@@ -56,6 +60,7 @@ __all__ = [
 ]
 
 SOURCES: dict[str, Callable[..., AbstractContextManager[Source]]] = {
+    "bags": bags_source,
     "d4rl": dsrl_source,
     "dsrl": dsrl_source,
     "lerobot": lerobot_source,
@@ -85,6 +90,8 @@ def guess_format(path: str | Path) -> str:
         return "logs"
     if is_lerobot(given):
         return "lerobot"
+    if has_bags(given):
+        return "bags"
     if (given / "data" / "metadata.json").is_file():
         return "minari"
     if given.is_dir() and not has_tables(given):

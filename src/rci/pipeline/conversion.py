@@ -23,7 +23,7 @@ from rci.pipeline.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
-MAPPED = ("logs", LEROBOT)
+MAPPED = ("bags", "logs", LEROBOT)
 ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
 
 
@@ -35,8 +35,11 @@ def import_to(
     cost_above: float | None,
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
+    partial: bool = False,
 ) -> Told:
-    """Write a dataset of others as episodes, and as labels where it knows of stops. It may be at an address.
+    """Write a dataset of others as episodes, its stops as labels, and where a person drove as takeovers.
+
+    It may be at an address.
 
     If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
     """
@@ -45,12 +48,13 @@ def import_to(
     if cost_above is not None and not math.isfinite(cost_above):
         raise RciError(f"--cost-above must be a finite number, got {cost_above}.")
     if is_address(source):
-        for taken, name in (("episodes", out.name), ("labels", f"{out.name}-labels")):
+        beside = [("episodes", out.name), *((kind, f"{out.name}-{kind}") for kind in ("labels", "takeovers"))]
+        for taken, name in beside:
             check_place(out.with_name(name), taken)
         with fetched(source, out, lambda share: progress(share / 2)) as place:
             second = (data_format, mapping, cost_above, lambda share: progress((1 + share) / 2), continuing)
-            return _import_file(str(place), out, *second)
-    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing)
+            return _import_file(str(place), out, *second, partial)
+    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing, partial)
 
 
 def _import_file(
@@ -61,18 +65,23 @@ def _import_file(
     cost_above: float | None,
     progress: Callable[[float], None],
     continuing: Callable[[int], None],
+    partial: bool,
 ) -> Told:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
         raise RciError(
-            f"a mapping names the columns of plain logs and of LeRobot folders; {source} is read as {kind!r}."
+            f"a mapping names the columns of plain logs and of LeRobot folders, or the topics of bags; {source} is "
+            f"read as {kind!r}."
         )
     check_place(out, "episodes")
     labels_place, cost_place = out.with_name(f"{out.name}-labels"), out.with_name(f".{out.name}.costs.npy")
     takeovers_place = out.with_name(f"{out.name}-takeovers")
     check_place(labels_place, "labels")
     check_place(takeovers_place, "takeovers")
-    options = {} if mapping is None else {"mapping": mapping}
+    if partial and kind != "bags":
+        raise RciError(f"--partial is for bags that break off; {source} is read as {kind!r}.")
+    options: dict[str, Any] = {} if mapping is None else {"mapping": mapping}
+    options |= {"partial": True} if partial else {}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
     kept = cost_place if cost_above is not None else None
     found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)

@@ -102,7 +102,7 @@ def test_formats_are_guessed(tmp_path):
     assert guess_format(tmp_path) == "logs"
     (tmp_path / "a.bin").write_text("")
     with pytest.raises(
-        RciError, match="not known by its name; say which: d4rl, dsrl, lerobot, logs, minari, omnisafe"
+        RciError, match="not known by its name; say which: bags, d4rl, dsrl, lerobot, logs, minari, omnisafe"
     ):
         rci.import_dataset(tmp_path / "a.bin")
     with pytest.raises(RciError, match="unknown format 'dsrll'. Did you mean 'dsrl'"):

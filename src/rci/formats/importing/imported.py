@@ -25,6 +25,7 @@ from rci.data.takeovers import Takeovers
 from rci.formats.importing.identity import fitted_signals, keys_by_name
 
 Progress = Callable[[float], None]
+BESIDE = ("cost", "stop_index", "severity", "human", "keys")  # of a piece, but no part of episodes
 CHUNK_BYTES = 1 << 23  # of observations that are held at a time
 
 
@@ -159,11 +160,9 @@ def gather(source: Source, progress: Progress = silent) -> Imported:
         if source.steps:
             progress(min(1.0, steps / source.steps))
     whole = {name: np.concatenate(arrays) if arrays else None for name, arrays in columns.items()}
-    cost, stop_index, severity, human = (
-        whole.pop(name) for name in ("cost", "stop_index", "severity", "human")
-    )
+    cost, stop_index, severity, human, lines = (whole.pop(name) for name in BESIDE)
     severity = usable_severity(stop_index, severity, source.notes)
-    keys = keys_by_name(source.keys, whole.pop("keys"))
+    keys = keys_by_name(source.keys, lines)
     obs, action = np.asarray(whole["obs"]), np.asarray(whole["action"])
     signals = fitted_signals(source.signals, obs.shape[1:], action.shape[1:], source.notes)
     episodes = Episodes(**whole, task=source.task, signals=signals, keys=keys)  # type: ignore[arg-type]
@@ -203,11 +202,11 @@ def damaged(sentence: str, *errors: type[Exception]) -> Iterator[None]:
         raise RciError(f"{sentence}: {first_line(error)}.") from None
 
 
-def optional(module: str, package: str) -> ModuleType:
+def optional(module: str, package: str, extra: str = "formats") -> ModuleType:
     """A module of a package that not everybody installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise RciError(
-            f"this format needs the package {package}: pip install 'rci[formats]' ({error})."
+            f"this format needs the package {package}: pip install 'rci[{extra}]' ({error})."
         ) from None

@@ -23,8 +23,17 @@ from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, write_manifest
 from rci.formats.importing.identity import fitted_signals, keys_by_name
-from rci.formats.importing.imported import Piece, Progress, Source, checked, silent, stops_of, usable_severity
-from rci.formats.importing.unfinished import BESIDE, Unfinished, source_key, unfinished
+from rci.formats.importing.imported import (
+    BESIDE,
+    Piece,
+    Progress,
+    Source,
+    checked,
+    silent,
+    stops_of,
+    usable_severity,
+)
+from rci.formats.importing.unfinished import Unfinished, source_key, unfinished
 
 PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM)
 Continuing = Callable[[int], None]  # told how many steps an earlier import has written

@@ -23,10 +23,9 @@ from rci.data.files import beside, placing, sync, sync_folder, take_lock
 from rci.data.record import Array
 from rci.data.store import versions
 from rci.formats.importing.growing import GrowingArray
-from rci.formats.importing.imported import Piece, Source
+from rci.formats.importing.imported import BESIDE, Piece, Source
 
 COMMIT_BYTES = 1 << 26  # that may have to be read again after an interruption
-BESIDE = ("cost", "stop_index", "severity", "keys", "human")  # no part of the artefact
 ARTEFACT, JOURNAL, LOCK = "episodes", "journal.json", "lock"
 
 
