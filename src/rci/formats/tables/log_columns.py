@@ -56,7 +56,8 @@ class LogRows:
 
     def marked(self, last: Array) -> Rows:
         """With the ends of episodes."""
-        return Rows(last=last, **{name: getattr(self, name) for name in Rows._fields if name != "last"})
+        shared = set(Rows._fields) & {column.name for column in fields(self)}
+        return Rows(last=last, **{name: getattr(self, name) for name in shared})
 
 
 def gap_slices(names: ColumnNames) -> dict[str, slice]:
