@@ -56,7 +56,7 @@ class LogRows:
 
     def marked(self, last: Array) -> Rows:
         """With the ends of episodes."""
-        return Rows(last=last, **{name: getattr(self, name) for name in Rows._fields if name != "last"})
+        return Rows(last=last, **{name: getattr(self, name) for name in Rows._fields if hasattr(self, name)})
 
 
 def gap_slices(names: ColumnNames) -> dict[str, slice]:
