@@ -36,6 +36,8 @@ from rci.collection.demonstrators import train_demonstrators
 from rci.collection.informed import train_informed
 from rci.collection.ppo import Config
 from rci.data import store
+from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.policy_estimates import Estimates
 from rci.data.reference import COLUMNS, Reference
 from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
@@ -53,6 +55,7 @@ from rci.studies.ladder import budget_table, ladder_table
 from rci.studies.paper.document import BUDGETED, results_document, tables_document
 from rci.studies.reference.table import criteria, criteria_lines, reference_table
 from rci.studies.shift import shift_table
+from rci.tasks import TASKS
 from rci.tasks.fetch_reach.parity import CASES as ARM_CASES
 from rci.tasks.highway.parity import CASES
 
@@ -140,7 +143,7 @@ def method_from(load_module):
 @pytest.fixture
 def registries():
     """What a page registers is forgotten after it."""
-    known = [(registry, dict(registry)) for registry in (REDISTRIBUTORS, LEARNERS)]
+    known = [(registry, dict(registry)) for registry in (REDISTRIBUTORS, LEARNERS, TASKS)]
     yield
     for registry, before in known:
         registry.clear()
@@ -543,7 +546,11 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     possible = Reference.of("point", [{**dict.fromkeys(COLUMNS, 0.5), "driver": "blind"}])
     labels = rci.label(episodes, "point")
     driven = rci.Takeovers(np.array([3]), np.array([0]), np.array([2]), episodes.lengths, episodes.hash)
-    for record in (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores, driven):
+    certain = Interval(0.5, 0.0, 1.0)
+    said = PolicyEstimate(certain, certain, {}, Support(0.0, 0.0, 0.0, 1.0), certain, certain, 20, 0.9)
+    judged = Estimates({"5": said}, "held-out")
+    some = (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores, driven, judged)
+    for record in some:
         check_arrays(store.write(tmp_path / record.kind, record))
         checked.add(record.kind)
     assert checked == set(store.KINDS)

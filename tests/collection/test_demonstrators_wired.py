@@ -88,7 +88,7 @@ def test_a_whole_run_on_ppo_data(tmp_path):
     flags = [part for flag in quick for part in ("--set", flag)]
     result = rci("run", "point", "--out", tmp_path / "run", "--workers", 1, *flags)
     assert result.returncode == 0, result.stderr
-    assert result.stderr.split()[0] == "demonstrators"
+    assert result.stderr.startswith("train demonstrators ")
     assert (tmp_path / "run" / "report" / "index.html").is_file()
 
 
@@ -104,7 +104,19 @@ def demo(tmp_path_factory):
 
 
 def test_collect_trains_first_and_not_twice(demo):
-    again = rci("collect", "point", "--recipe", "ppo", "--episodes", 9, *SETTINGS, "--out", "e", cwd=demo)
+    again = rci(
+        "collect",
+        "point",
+        "--recipe",
+        "ppo",
+        "--episodes",
+        9,
+        *SETTINGS,
+        "--out",
+        "e",
+        "--overwrite",
+        cwd=demo,
+    )
     assert again.returncode == 0, again.stderr
     assert "demonstrators  unchanged" in again.stderr
     assert np.bincount(package.load(demo / "e").source).tolist() == [4, 5]

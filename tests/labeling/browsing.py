@@ -90,8 +90,14 @@ def label(page: Page, stop: int | None) -> None:
     if stop is not None:
         go_to(page, stop + 1)
     page.keyboard.press("Enter" if stop is None else "s")
-    if stop is None:
-        confirm_safe(page)
+    if stop is None:  # a short film may have been seen whole before it was paused; then nothing is asked
+        page.wait_for_function(
+            "before => !document.getElementById('ask').hidden || document.body.dataset.state === 'finished' || "
+            "document.getElementById('position').innerText !== before",
+            arg=before,
+        )
+        if page.is_visible("#ask"):
+            confirm_safe(page)
     page.wait_for_function(
         "before => document.body.dataset.state === 'finished' || (document.body.dataset.state === 'ready' && "
         "document.getElementById('position').innerText !== before)",

@@ -239,7 +239,7 @@ def test_stops_from_a_file(demo, rci_here):
 
 def test_choosing_from_logs(demo):
     tiny = ("--set", "updates=5", "--set", "hidden=8", "--set", "batch_size=8")
-    result = rci("select", "episodes", "labels", "costs", "policy", *tiny, "--budget", "0.1", cwd=demo[0])
+    result = rci("select", "episodes", "labels", "costs", "policy", *tiny, "--budget", "0.9", cwd=demo[0])
     assert result.returncode == 0, result.stderr
     table, chosen = result.stdout.splitlines()[:-1], result.stdout.splitlines()[-1]
     assert chosen == "policy"

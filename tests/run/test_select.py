@@ -108,7 +108,7 @@ def test_mistakes(made):
         (("policy0",), {"rule": "safest", "budget": "0.1"}, "looks at no budget"),
         (("policy0",), {"share": 0.5}, "has a budget instead"),
         (("policy0",), {"options": {"update": 3}}, "Did you mean 'updates'"),
-        (("policy0",), {"budget": "5"}, "for 5% write 0.05"),
+        (("policy0",), {"budget": "5"}, "for 5% write 5% or 0.05"),
     ):
         with pytest.raises(RciError, match=message):
             chosen_from(made, *names, **options)
