@@ -547,7 +547,9 @@ def test_the_tables_of_arrays_are_right(probe, tmp_path):
     labels = rci.label(episodes, "point")
     driven = rci.Takeovers(np.array([3]), np.array([0]), np.array([2]), episodes.lengths, episodes.hash)
     certain = Interval(0.5, 0.0, 1.0)
-    said = PolicyEstimate(certain, certain, {}, Support(0.0, 0.0, 0.0, 1.0), certain, certain, 20, 0.9)
+    said = PolicyEstimate(
+        certain, certain, {}, Support(0.0, 0.0, 0.0, 1.0), certain, certain, 20, 0.9, 0.0, 1.0
+    )
     judged = Estimates({"5": said}, "held-out")
     some = (trained, blind, possible, episodes, oracle, labels, probe[3], kept, watch, scores, driven, judged)
     for record in some:

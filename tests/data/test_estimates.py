@@ -20,22 +20,25 @@ GOOD = PolicyEstimate(
     logged_earned=Interval(2.0, 1.9, 2.1),
     episodes=300,
     level=0.9,
+    at_least=0.0,
+    at_most=0.03,
 )
 
 
 @pytest.mark.parametrize(
-    ("stop", "outside", "word"),
+    ("stop", "bounds", "outside", "word"),
     [
-        (Interval(0.02, 0.0, 0.04), 0.1, DEPLOY),
-        (Interval(0.02, 0.0, 0.05), 0.1, DEPLOY),  # the budget itself is allowed
-        (Interval(0.02, 0.0, 0.06), 0.1, UNSURE),
-        (Interval(0.02, 0.0, 0.04), 0.6, UNSURE),  # off the data nobody knows
-        (Interval(0.3, 0.06, 0.5), 0.1, REFUSE),
-        (Interval(0.3, 0.06, 0.5), 0.9, REFUSE),
+        (Interval(0.02, 0.0, 0.04), (0.0, 0.03), 0.1, DEPLOY),
+        (Interval(0.02, 0.0, 0.06), (0.0, 0.05), 0.1, DEPLOY),  # the budget itself is allowed
+        (Interval(0.02, 0.0, 0.07), (0.0, 0.06), 0.1, UNSURE),
+        (Interval(0.02, 0.0, 0.04), (0.0, 0.03), 0.6, UNSURE),  # off the data nobody knows
+        (Interval(0.3, 0.04, 0.5), (0.06, 0.4), 0.1, REFUSE),
+        (Interval(0.3, 0.04, 0.5), (0.06, 0.4), 0.9, REFUSE),
     ],
 )
-def test_the_verdict_follows_the_interval_and_the_support(stop, outside, word):
-    found = replace(GOOD, stop=stop, support=GOOD.support._replace(outside=outside))
+def test_the_verdict_follows_the_bounds_and_the_support(stop, bounds, outside, word):
+    support = GOOD.support._replace(outside=outside)
+    found = replace(GOOD, stop=stop, at_least=bounds[0], at_most=bounds[1], support=support)
     verdict = found.verdict(0.05)
     assert verdict.word == word
     assert len(verdict.reasons) >= 3
@@ -44,12 +47,13 @@ def test_the_verdict_follows_the_interval_and_the_support(stop, outside, word):
 
 def test_reasons_name_the_figures_and_a_policy_that_is_worse_than_the_logs():
     text = ", ".join(GOOD.verdict(0.05).reasons)
-    for figures in ("50% of 300 episodes", "between 0.0% and 4.0%", "10% of its steps"):
+    for figures in ("50% of 300 episodes", "between 0.0% and 4.0%", "at most 3.0%", "10% of its steps"):
         assert figures in text
     assert "worse" not in text
-    worse = replace(GOOD, stop=Interval(0.7, 0.6, 0.8))
+    worse = replace(GOOD, stop=Interval(0.7, 0.6, 0.8), at_least=0.62, at_most=0.78)
     assert worse.worse_than_logs
     assert "it is worse than the logs" in worse.verdict(0.05).reasons
+    assert "with 90% confidence that is at least 62.0%, where 5.0% are allowed" in worse.verdict(0.05).reasons
 
 
 def test_an_estimate_survives_json():
@@ -60,6 +64,18 @@ def test_an_estimate_survives_json():
 def test_no_chance_lies_outside_of_its_interval_or_of_0_and_1(stop):
     with pytest.raises(RciError, match="from 0 to 1"):
         replace(GOOD, stop=Interval(*stop))
+
+
+@pytest.mark.parametrize("bounds", [(0.03, 0.04), (0.0, 0.01), (-0.1, 0.03), (0.0, float("nan"))])
+def test_bounds_lie_on_either_side_of_the_estimate(bounds):
+    with pytest.raises(RciError, match="on either side of the estimate"):
+        replace(GOOD, at_least=bounds[0], at_most=bounds[1])
+
+
+def test_an_estimate_of_an_earlier_version_rests_on_its_interval():
+    table = GOOD.as_table()
+    del table["at_least"], table["at_most"]
+    assert PolicyEstimate.from_table(table) == replace(GOOD, at_least=0.0, at_most=0.04)
 
 
 @pytest.mark.parametrize("budget", ["P30", "proximity=0.05,road=0.1"])

@@ -14,6 +14,7 @@ from rci.learning.judging.combination import (
     checked,
     combined,
     interval,
+    one_sided,
     spread_of_methods,
     widened,
 )
@@ -43,15 +44,16 @@ def test_the_spread_of_two_methods():
     assert spread_of_methods(np.array([0.3, 0.7]), np.array([0.1, 0.1])) == pytest.approx(0.07)
 
 
-def test_the_mean_of_two_methods_that_agree_is_sharper_than_either():
+def test_the_mean_of_two_methods_that_agree_is_a_little_sharper_than_either():
+    # half of the squared error is shared: 0.5 * 0.01 + 0.5 * (0.25 + 0.25) * 0.01
     found = combined({"a": Opinion(0.5, 0.1), "b": Opinion(0.5, 0.1)})
-    assert found == pytest.approx((0.5, 0.1 / math.sqrt(2)))
+    assert found == pytest.approx((0.5, math.sqrt(0.0075)))
 
 
 def test_the_mean_of_two_methods_that_differ_is_wider():
-    # each weight 1 / (0.01 + 0.07) = 12.5
+    # weights of a half; 0.0075 as above, and a half of the spread 0.07
     found = combined({"a": Opinion(0.3, 0.1), "b": Opinion(0.7, 0.1)})
-    assert found == pytest.approx((0.5, 0.2))
+    assert found == pytest.approx((0.5, math.sqrt(0.0425)))
 
 
 def test_one_method_is_taken_as_it_is():
@@ -76,6 +78,13 @@ def test_a_method_that_was_wrong_is_moved_half_the_way_and_trusted_less():
 def test_intervals_stay_within_0_and_1(where, error):
     found = interval(Opinion(where, error), 0.9)
     assert 0.0 <= found.low <= found.estimate <= found.high <= 1.0
+
+
+def test_each_of_two_bounds_holds_at_its_level():
+    # 1.2816 errors on either side of pi / 4: one draw in ten is beyond each
+    low, high = one_sided(Opinion(math.pi / 4, 0.1), 0.9)
+    assert (low, high) == pytest.approx((math.sin(0.65724) ** 2, math.sin(0.91355) ** 2), abs=1e-4)
+    assert one_sided(Opinion(math.pi / 4, 0.1), 0.4) == pytest.approx((0.5, 0.5))
 
 
 def test_an_interval_by_hand():

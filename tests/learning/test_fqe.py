@@ -114,7 +114,9 @@ def test_selection_from_logs(logs):
     assert (found.chosen, found.threshold, found.share) == (1, None, 0.2)
     half, one = Interval(0.5, 0.4, 0.6), Interval(1.0, 1.0, 1.0)
     estimates = [
-        PolicyEstimate(Interval(stop, 0.0, 0.9), one, {}, Support(0.1, 0.1, 0.1, 9.0), half, one, 100, 0.9)
+        PolicyEstimate(
+            Interval(stop, 0.0, 0.9), one, {}, Support(0.1, 0.1, 0.1, 9.0), half, one, 100, 0.9, 0.0, 0.9
+        )
         for stop in (0.4, 0.2)
     ]
     for budget, chosen, kept in ((0.3, 1, True), (0.1, 1, False)):

@@ -20,7 +20,16 @@ def estimate(low: float, high: float, outside: float = 0.31) -> PolicyEstimate:
     stop, earned = Interval((low + high) / 2, low, high), Interval(3.0, 2.5, 3.5)
     methods = {"models": stop, "agreeing": Interval(0.1, 0.0, 0.4)}
     return PolicyEstimate(
-        stop, earned, methods, Support(outside, 0.2, 0.1, 42.0), Interval(0.51, 0.45, 0.57), earned, 300, 0.9
+        stop,
+        earned,
+        methods,
+        Support(outside, 0.2, 0.1, 42.0),
+        Interval(0.51, 0.45, 0.57),
+        earned,
+        300,
+        0.9,
+        low,
+        high,
     )
 
 

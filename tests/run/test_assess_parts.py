@@ -21,7 +21,9 @@ def judged(low: float, high: float, earned: float, outside: float = 0.1) -> Poli
     stop = Interval((low + high) / 2, low, high)
     gain = Interval(earned, earned - 1, earned + 1)
     support = Support(outside, outside, 0.0, 20.0)
-    return PolicyEstimate(stop, gain, {"models": stop}, support, Interval(0.5, 0.4, 0.6), gain, 100, 0.9)
+    return PolicyEstimate(
+        stop, gain, {"models": stop}, support, Interval(0.5, 0.4, 0.6), gain, 100, 0.9, low, high
+    )
 
 
 def with_keys(episodes: Episodes, **keys: list[str]) -> Episodes:

@@ -309,7 +309,7 @@ def test_without_rows_everything_is_open():
     summary = paper_summary([])
     assert {e.answer for e in summary.experiments} == {NOT_RUN}
     assert {one.verdict for one in summary.claims} == {OPEN}
-    assert len(summary.claims) == 13
+    assert len(summary.claims) == 17
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -345,6 +345,33 @@ def test_a_fifth_is_met_missed_or_open():
     assert claim(rows(own=0.0, free=0.0), name).verdict == FAILS  # where nothing is left, nothing was reduced
     assert claim(rows(seeds=1), name).verdict == OPEN
     assert "1 seed: one seed is a hint" in claim(rows(seeds=1), name).measured
+
+
+def test_the_default_learner_is_held_against_the_papers_baselines():
+    fewer, kept = (
+        f"Highway: the default learner, {what}" for what in ("a fifth of the violations", "no loss of return")
+    )
+
+    def rows(rate=0.02, gain=5.5, until_stop=5.5):
+        found = [
+            policy(name, seed, 0.1, 5.0 + seed / 4)
+            for name in ("sparse", "hazard", "reward-only")
+            for seed in range(5)
+        ]
+        return found + [
+            under("sparse", seed, rate, gain + seed / 4, mean_return_until_stop=until_stop)
+            for seed in range(5)
+        ]
+
+    assert claim(rows(), fewer).verdict == HOLDS
+    assert "2.0% against 10.0% of hazard, ratio 0.200" in claim(rows(), fewer).measured
+    assert claim(rows(rate=0.03), fewer).verdict == FAILS
+    assert claim(rows()[:15], fewer).verdict == OPEN  # nothing of ours yet
+    assert claim(rows()[15:], fewer).verdict == OPEN  # nothing of theirs
+    assert claim(rows(), kept).verdict == HOLDS
+    assert claim(rows(gain=1.0), kept).verdict == FAILS
+    assert claim(rows(until_stop=1.0), kept).verdict == FAILS
+    assert claim(rows()[:15], kept).verdict == OPEN
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def estimate(stop):
     """An estimate of a policy of logs that were stopped in half of the episodes."""
     half = Interval(0.5, 0.4, 0.6)
     one = Interval(1.0, 0.9, 1.1)
-    return PolicyEstimate(Interval(*stop), one, {}, Support(0.1, 0.1, 0.1, 20.0), half, one, 100, 0.9)
+    return PolicyEstimate(
+        Interval(*stop), one, {}, Support(0.1, 0.1, 0.1, 20.0), half, one, 100, 0.9, *stop[1:]
+    )
 
 
 STOPS = {0.5: (0.04, 0.0, 0.09), -0.5: (0.7, 0.6, 0.8), 0.1: (0.2, 0.1, 0.3)}

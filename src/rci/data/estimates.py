@@ -55,7 +55,9 @@ class PolicyEstimate:
     logged_stop: Interval  # what the logs themselves show
     logged_earned: Interval
     episodes: int  # of the logs
-    level: float  # how often the intervals hold the truth
+    level: float  # how often the intervals hold the truth, and each of the two bounds that a verdict rests on
+    at_least: float  # bounds of the chance of a stop, each for itself; they lie within the interval
+    at_most: float
 
     def __post_init__(self) -> None:
         for name, found in {"stop": self.stop, "logged_stop": self.logged_stop, **self.methods}.items():
@@ -63,6 +65,12 @@ class PolicyEstimate:
                 raise RciError(
                     f"{name} must be a chance between the ends of its interval, all from 0 to 1, got {found}."
                 )
+
+        if not 0 <= self.at_least <= self.stop.estimate <= self.at_most <= 1:
+            raise RciError(
+                "at_least and at_most must be chances on either side of the estimate, "
+                f"{self.stop.estimate:.3g}, got {self.at_least} and {self.at_most}."
+            )
 
     @property
     def worse_than_logs(self) -> bool:
@@ -75,17 +83,20 @@ class PolicyEstimate:
         return Verdict(self._word(limit), self._reasons(limit), self._remedies(limit))
 
     def _word(self, limit: float) -> Word:
-        if self.stop.low > limit:
+        if self.at_least > limit:
             return REFUSE
-        if self.stop.high <= limit and self.support.outside < POOR_SUPPORT:
+        if self.at_most <= limit and self.support.outside < POOR_SUPPORT:
             return DEPLOY
         return UNSURE
 
     def _reasons(self, limit: float) -> tuple[str, ...]:
+        over = self.at_least > limit
+        bound = f"at least {self.at_least:.1%}" if over else f"at most {self.at_most:.1%}"
         reasons = [
             f"the logs were stopped in {self.logged_stop.estimate:.0%} of {self.episodes} episodes",
             f"the policy is estimated to be stopped in {self.stop.estimate:.1%}, between {self.stop.low:.1%} and "
-            f"{self.stop.high:.1%}, where {limit:.1%} are allowed",
+            f"{self.stop.high:.1%}",
+            f"with {self.level:.0%} confidence that is {bound}, where {limit:.1%} are allowed",
             f"it leaves the data in {self.support.outside:.0%} of its steps",
         ]
         if self.worse_than_logs:
@@ -120,6 +131,8 @@ class PolicyEstimate:
             "logged_earned": self.logged_earned._asdict(),
             "episodes": self.episodes,
             "level": self.level,
+            "at_least": self.at_least,
+            "at_most": self.at_most,
         }
 
     @classmethod
@@ -132,6 +145,9 @@ class PolicyEstimate:
             support=Support(**table["support"]),
             episodes=int(table["episodes"]),
             level=float(table["level"]),
+            # Verdicts of earlier versions rested on the ends of the interval.
+            at_least=float(table.get("at_least", table["stop"]["low"])),
+            at_most=float(table.get("at_most", table["stop"]["high"])),
         )
 
 

@@ -16,6 +16,7 @@ from rci.data.estimates import Interval
 from rci.data.record import Array
 
 RIGHT = math.pi / 2
+SHARED = 0.5  # correlation of the errors of any two methods: all of them read the same logs
 
 
 class Opinion(NamedTuple):
@@ -49,10 +50,18 @@ def spread_of_methods(angles: Array, errors: Array) -> float:
 
 
 def combined(opinions: Mapping[str, Opinion]) -> Opinion:
-    """All opinions as one, each weighed by its own error and by how much they differ: a random-effects mean."""
+    """All opinions as one, each weighed by its own error and by how much they differ: a random-effects mean.
+
+    With weights w that sum to 1, errors e of which any two have the correlation c, and the spread s between methods,
+    the squared error is c (sum w e)^2 + (1 - c) sum w^2 e^2 + s sum w^2.
+    """
     angles, errors = (np.array(each, np.float64) for each in zip(*opinions.values()))
-    weight = 1.0 / (errors**2 + spread_of_methods(angles, errors))
-    return Opinion(float(np.sum(weight * angles) / np.sum(weight)), float(np.sum(weight) ** -0.5))
+    spread = spread_of_methods(angles, errors)
+    weight = 1.0 / (errors**2 + spread)
+    weight /= np.sum(weight)
+    together, apart = np.sum(weight * errors) ** 2, np.sum((weight * errors) ** 2)
+    squared = SHARED * together + (1.0 - SHARED) * apart + spread * np.sum(weight**2)
+    return Opinion(float(np.sum(weight * angles)), float(np.sqrt(squared)))
 
 
 def widened(opinion: Opinion, error: float) -> Opinion:
@@ -73,6 +82,12 @@ def interval(opinion: Opinion, level: float) -> Interval:
     reach = normal_quantile(level) * opinion.error
     low, middle, high = (float(chance(opinion.angle + side * reach)) for side in (-1.0, 0.0, 1.0))
     return Interval(middle, low, high)
+
+
+def one_sided(opinion: Opinion, level: float) -> tuple[float, float]:
+    """What the chance is at least, and at most: each of the two bounds holds at this level."""
+    _, low, high = interval(opinion, max(0.0, 2 * level - 1))
+    return low, high
 
 
 def normal_quantile(level: float) -> float:

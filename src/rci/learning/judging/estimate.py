@@ -33,6 +33,7 @@ from rci.learning.judging.combination import (
     combined,
     interval,
     normal_quantile,
+    one_sided,
     widened,
 )
 from rci.learning.judging.evidence import Evidence, Progress, evidence_of
@@ -152,8 +153,10 @@ def concluded(findings: Findings, level: float) -> PolicyEstimate:
     methods = {name: interval(each, level) for name, each in opinions.items()}
     silent = {name: Interval(0.5, 0.0, 1.0) for name in METHOD_ERROR if name not in methods}
     share = findings.stopped / findings.episodes
+    together = combined(opinions)
+    at_least, at_most = one_sided(together, level)
     return PolicyEstimate(
-        stop=interval(combined(opinions), level),
+        stop=interval(together, level),
         earned=findings.earned,
         methods={**methods, **silent},
         support=findings.support,
@@ -161,6 +164,8 @@ def concluded(findings: Findings, level: float) -> PolicyEstimate:
         logged_earned=findings.logged_earned,
         episodes=findings.episodes,
         level=level,
+        at_least=at_least,
+        at_most=at_most,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rci.data.estimates import DEPLOY, PolicyEstimate
 
-ALIKE = 0.01  # ends of intervals that differ by less say the same
+ALIKE = 0.01  # bounds that differ by less say the same
 
 
 def choose_policy(
@@ -14,7 +14,7 @@ def choose_policy(
 ) -> str:
     """The name of the policy that earns most among those fit to be deployed; if none is, of the safest one.
 
-    The safest has the lowest upper end of its chance of a stop. Of those alike the one made for the budget counts, or
+    The safest has the lowest upper bound of its chance of a stop. Of those alike the one made for the budget counts, or
     else for the one nearest to it.
     """
     fit = [name for name, one in estimates.items() if one.verdict(budget).word == DEPLOY]
@@ -22,6 +22,6 @@ def choose_policy(
         most = max(estimates[name].earned.estimate for name in fit)
         alike = [name for name in fit if estimates[name].earned.estimate >= most]
     else:
-        least = min(one.stop.high for one in estimates.values())
-        alike = [name for name, one in estimates.items() if one.stop.high <= least + ALIKE]
+        least = min(one.at_most for one in estimates.values())
+        alike = [name for name, one in estimates.items() if one.at_most <= least + ALIKE]
     return min(alike, key=lambda name: abs(budgets[name] - budget))

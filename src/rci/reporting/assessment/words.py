@@ -61,7 +61,7 @@ def changes(content: AssessmentInput) -> list[str]:
         )
     elif content.chosen.verdict.word == DEPLOY:
         sentences.append(
-            f"The verdict would be another one for a budget below {rate(content.chosen.estimate.stop.high)}."
+            f"The verdict would be another one for a budget below {rate(content.chosen.estimate.at_most)}."
         )
     else:
         budget, name = lowest
@@ -74,10 +74,10 @@ def changes(content: AssessmentInput) -> list[str]:
 def least_budget(content: AssessmentInput) -> tuple[str, str] | None:
     """The lowest budget that is fit for some policy, rounded up, and the policy's name; None if it would be 100%."""
     fit = [one for one in content.policies if one.estimate.support.outside < POOR_SUPPORT]
-    safest = min(fit, key=lambda one: one.estimate.stop.high, default=None)
-    if safest is None or safest.estimate.stop.high > 0.995:
+    safest = min(fit, key=lambda one: one.estimate.at_most, default=None)
+    if safest is None or safest.estimate.at_most > 0.995:
         return None
-    return f"{int(1000 * safest.estimate.stop.high) / 10 + 0.1:.1f}%", f"the policy {safest.name}"
+    return f"{int(1000 * safest.estimate.at_most) / 10 + 0.1:.1f}%", f"the policy {safest.name}"
 
 
 def shares(interval: Interval) -> str:

@@ -16,12 +16,13 @@ from rci.reporting.paper.contents import (
     Frontier,
     Outcome,
     Reached,
-    WelchTest,
     matched_at,
 )
 from rci.studies.paper.experiments import OURS, REWARD_ONLY
+from rci.studies.paper.outcomes import ratio_of_counts, tested
 
 METHOD = "rudder"  # the paper's
+DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is told otherwise
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet measured"
 # Where the paper's comparison is made: the task, how to call it, and the experiment.
 READINGS = (
@@ -30,6 +31,8 @@ READINGS = (
     ("highway-disc", "Highway, a disc of 20 m", "readings"),
     ("fetch-reach", "Fetch arm", "fetch-reach"),
 )
+# Where the default learner is compared: its experiment, that of the paper's system, and how to call the task.
+BEST = (("best-learner", "highway", "Highway"), ("best-learner-arm", "fetch-reach", "Fetch arm"))
 BASELINES = ("sparse", "hazard", REWARD_ONLY)
 COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
@@ -60,12 +63,15 @@ def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
             _claim(
                 f"{title}: about a fifth of the violations",
                 "violations are reduced roughly fivefold",
-                [_fewer(own, rival) for rival in BASELINES],
+                [_fewer(own.get(METHOD), own.get(rival), rival) for rival in BASELINES],
             ),
             _claim(
                 f"{title}: no loss of return",
                 f"no statistically significant loss of return against {REWARD_ONLY} (p > {SIGNIFICANT})",
-                [_return_kept(own, lambda o: o.against), _does_something(own)],
+                [
+                    _return_kept(own.get(METHOD), own.get(REWARD_ONLY), lambda o: o.mean_return),
+                    _does_something(own),
+                ],
             ),
         ]
     return (
@@ -100,7 +106,14 @@ def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
                 "redistributed costs than with the labels as they are",
                 _pays(frontiers(name)),
             )
-            for name, title in (("best-learner", "Highway"), ("best-learner-arm", "Fetch arm"))
+            for name, _, title in BEST
+        ),
+        *(
+            one
+            for name, papers, title in BEST
+            for one in _default_claims(
+                title, in_one_setting(outcomes(name), DEFAULT), in_one_setting(outcomes(papers), REWARD_ONLY)
+            )
         ),
     )
 
@@ -111,9 +124,9 @@ def verdict(findings: Iterable[Finding]) -> str:
     return FAILS if FAILS in words else OPEN if OPEN in words or not words else HOLDS
 
 
-def in_one_setting(found: Sequence[Measured]) -> dict[str, Measured]:
-    """What was found of each method in one setting: the last, with the most updates, that has the paper's method."""
-    own = [one.setting for one in found if one.method == METHOD]
+def in_one_setting(found: Sequence[Measured], method: str = METHOD) -> dict[str, Measured]:
+    """What was found of each method in one setting: the last, with the most updates, that has this method."""
+    own = [one.setting for one in found if one.method == method]
     return {one.method: one for one in found if one.setting == own[-1]} if own else {}
 
 
@@ -136,11 +149,36 @@ def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
     return Claim(name, claimed, verdict(findings), measured)
 
 
-def _fewer(outcomes: dict[str, Outcome], rival: str) -> Finding:
-    if METHOD not in outcomes or rival not in outcomes:
+def _default_claims(title: str, ours: dict[str, Outcome], papers: dict[str, Outcome]) -> list[Claim]:
+    """What the default learner has to show beside the paper's system, on the same recordings."""
+    own, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
+    return [
+        _claim(
+            f"{title}: the default learner, a fifth of the violations",
+            f"`{OURS}` with labels as they are violates at most a fifth as often as the paper's baselines",
+            [_fewer(own, papers.get(rival), rival) for rival in BASELINES],
+        ),
+        _claim(
+            f"{title}: the default learner, no loss of return",
+            f"no statistically significant loss of return against the paper's {REWARD_ONLY} "
+            f"(p > {SIGNIFICANT}), in full episodes and until the first violation",
+            [
+                _return_kept(own, free, lambda o: o.mean_return),
+                _return_kept(own, free, lambda o: o.until_stop),
+            ],
+        ),
+    ]
+
+
+def _counts(outcome: Outcome) -> list[tuple[int, int]]:
+    episodes = outcome.episodes // len(outcome.seeds)
+    return [(round(rate * episodes), episodes) for rate in outcome.violation.values]
+
+
+def _fewer(own: Outcome | None, other: Outcome | None, rival: str) -> Finding:
+    if own is None or other is None:
         return OPEN, f"{rival}: {OPEN}"
-    own, other = outcomes[METHOD], outcomes[rival]
-    ratio = next(ratio for ratio in own.ratios if ratio.to == rival)
+    ratio, low, high = ratio_of_counts(_counts(own), _counts(other))
     kept = (
         0.0 < other.violation.mean >= FEWER * own.violation.mean
     )  # where nothing is left, nothing is reduced
@@ -149,18 +187,17 @@ def _fewer(outcomes: dict[str, Outcome], rival: str) -> Finding:
         own,
         other,
         f"{percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
-        f"ratio {number(ratio.ratio)} ({number(ratio.low)} to {number(ratio.high)}), {_seeds(own.seeds, other.seeds)}",
+        f"ratio {number(ratio)} ({number(low)} to {number(high)}), {_seeds(own.seeds, other.seeds)}",
     )
 
 
-def _return_kept(outcomes: dict[str, Outcome], test_of: Callable[[Outcome], WelchTest | None]) -> Finding:
-    own = outcomes.get(METHOD)
-    test = None if own is None else test_of(own)
-    if own is None or test is None:
+def _return_kept(own: Outcome | None, free: Outcome | None, of: Callable[[Outcome], Estimate]) -> Finding:
+    """Whether a return is as high as reward-only's, as far as a test can say."""
+    test = None if own is None or free is None else tested(of(own).values, of(free).values)
+    if own is None or free is None or test is None:
         return OPEN, OPEN
-    seeds = _seeds(own.seeds, outcomes[REWARD_ONLY].seeds)
-    told = f"difference {number(test.difference)}, p = {number(test.p)}, {seeds}"
-    fewest = min(len(own.seeds), len(outcomes[REWARD_ONLY].seeds))
+    told = f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(own.seeds, free.seeds)}"
+    fewest = min(len(own.seeds), len(free.seeds))
     if fewest < FEWEST:
         return OPEN, f"{told}: a test needs two seeds of each"
     if test.difference >= 0.0:

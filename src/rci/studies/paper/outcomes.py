@@ -14,6 +14,7 @@ from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow
 
 COMPARED_WITH = ("sparse", "hazard", REWARD_ONLY)
 BOOTSTRAP_SEED = 0
+Counts = Sequence[tuple[int, int]]  # violations and episodes, by seed
 KEPT_RETURN = 0.5  # of the way from the worst to the best predicted return: less is no policy worth having
 
 
@@ -86,11 +87,15 @@ def outcome(
         return_norm=_normalised(chosen),
         mean_return=estimate([row.mean_return for row in chosen]),
         until_stop=estimate([row.mean_return_until_stop for row in chosen]),
-        against=_welch([row.mean_return for row in chosen], [row.mean_return for row in reference]),
-        against_until_stop=_welch(
+        against=tested([row.mean_return for row in chosen], [row.mean_return for row in reference]),
+        against_until_stop=tested(
             [row.mean_return_until_stop for row in chosen], [row.mean_return_until_stop for row in reference]
         ),
-        ratios=tuple(_ratio(chosen, name, others) for name, others in rivals.items() if others),
+        ratios=tuple(
+            Ratio(name, *ratio_of_counts(_counts(chosen), _counts(others)))
+            for name, others in rivals.items()
+            if others
+        ),
         log_violation=estimate([row.violation_rate for row in logged]) if logged else None,
         log_return=estimate([row.mean_return for row in logged]) if logged else None,
         share_of_way=shares(measure, _pairs(chosen), _pairs(reference))[1],
@@ -112,7 +117,8 @@ def _normalised(chosen: Sequence[PolicyRow]) -> Estimate | None:
     return estimate(known) if len(known) == len(chosen) else None
 
 
-def _welch(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None:
+def tested(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None:
+    """Welch's test of returns over seeds; None if there is nothing to compare with."""
     if not reference:
         return None
     difference = float(np.mean(own) - np.mean(reference))
@@ -122,6 +128,10 @@ def _welch(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None
     return WelchTest(difference, None, None) if np.isnan(p) else WelchTest(difference, t, p)
 
 
-def _ratio(own: Sequence[PolicyRow], name: str, others: Sequence[PolicyRow]) -> Ratio:
-    counts = [[(row.violations, row.episodes) for row in rows] for rows in (own, others)]
-    return Ratio(name, *bootstrap_ratio_of_counts(counts[0], counts[1], BOOTSTRAP_SEED))
+def ratio_of_counts(own: Counts, others: Counts) -> tuple[float, float, float]:
+    """One violation rate divided by another, with its interval."""
+    return bootstrap_ratio_of_counts(own, others, BOOTSTRAP_SEED)
+
+
+def _counts(rows: Sequence[PolicyRow]) -> Counts:
+    return [(row.violations, row.episodes) for row in rows]
