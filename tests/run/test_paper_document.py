@@ -71,7 +71,7 @@ def test_the_text_depends_on_the_rows_alone():
 def test_without_rows_nothing_was_run():
     text = results_document([])
     assert text.count("Not run yet.") == len(QUESTIONS)
-    assert "Of 13 claims: 13 not yet measured." in text
+    assert "Of 17 claims: 17 not yet measured." in text
     assert "![" not in text
 
 

@@ -22,6 +22,7 @@ from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures
 from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
 from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
+from rci.studies.paper.from_logs import choice_table
 from rci.studies.paper.possible import standing_table
 from rci.studies.paper.summary import paper_summary
 from rci.tasks import TASKS
@@ -77,14 +78,17 @@ POSSIBLE = "How far is the best from what is possible?"
 BUDGETED = ("highway", "fetch-reach", "point")  # tasks with rows of `rci bench budgets`
 
 
-def results_document(rows: Sequence[Row], budgets: Mapping[str, Sequence[Row]] | None = None) -> str:
+def results_document(
+    rows: Sequence[Row], budgets: Mapping[str, Sequence[Row]] | None = None, judged: Sequence[Row] = ()
+) -> str:
     """The page of answers. The same rows give the same text, in whatever order they come.
 
-    budgets: rows of `rci bench budgets`, by task.
+    budgets: rows of `rci bench budgets`, by task; judged: those of choices from logs.
     """
     rulers = known_rulers(TASKS)
     summary = paper_summary(rows, rulers)
-    return _answers(summary, paper_pictures(summary), standing_table(budgets or {}, rulers))
+    possible, choices = standing_table(budgets or {}, rulers), choice_table(judged, _by_key(rows))
+    return _answers(summary, paper_pictures(summary), possible, choices)
 
 
 def tables_document(rows: Sequence[Row]) -> str:
@@ -92,7 +96,11 @@ def tables_document(rows: Sequence[Row]) -> str:
     return _tables(paper_summary(rows, known_rulers(TASKS)))
 
 
-def _answers(summary: PaperSummary, drawn: Sequence[Picture], possible: str) -> str:
+def _by_key(rows: Sequence[Row]) -> dict[str, Row]:
+    return {row["key"]: row for row in rows if "failed" not in row}
+
+
+def _answers(summary: PaperSummary, drawn: Sequence[Picture], possible: str, choices: str) -> str:
     parts = [INTRODUCTION, _facts(summary)]
     pictures = {picture.name: picture for picture in drawn}
     for place, section in enumerate(SECTIONS):
@@ -107,6 +115,8 @@ def _answers(summary: PaperSummary, drawn: Sequence[Picture], possible: str) -> 
         ]
     if possible:
         parts.append(f"## {POSSIBLE}\n\n{_wrapped(POSSIBLE_NOTE)}\n\n{possible}")
+    if choices:
+        parts.append(f"## {CHOSEN}\n\n{_wrapped(CHOSEN_NOTE)}\n\n{choices}")
     return "\n".join(parts)
 
 
@@ -124,6 +134,15 @@ POSSIBLE_NOTE = (
     "The default learner on labels as they are, five recordings, 1,000 test episodes each (`rci bench budgets`), "
     "beside drivers trained online who know the danger (`rci reference`): how rarely they violate at the same return, "
     "and how much of the way from the policy without a budget to the best of them the budgets go."
+)
+
+CHOSEN = "Which policy would logs alone have chosen?"
+CHOSEN_NOTE = (
+    "One policy of each configuration of the paper's system and the default learner at three thresholds and without "
+    "one, on each recording, chosen as `rci select` does: the highest judged return of those whose estimated chance of "
+    "a stop is within the budget; none where none is. Beside it the same rule with the numbers of selection episodes. "
+    "Violations and returns are those of the evaluation episodes, means over the recordings on which one was chosen "
+    "(`python -m rci.studies.paper.from_logs --out runs/paper-full`)."
 )
 
 
@@ -159,9 +178,11 @@ def write(
         raise RciError(f"there is no file of rows at {file}.")
     budgets = {task: read_rows(results / f"one-training-{task}.json") for task in BUDGETED}
     rulers = known_rulers(TASKS)
-    summary = paper_summary(read_rows(file), rulers)
+    every_row = read_rows(file)
+    summary = paper_summary(every_row, rulers)
     pictures = paper_pictures(summary)
-    answers = _answers(summary, pictures, standing_table(budgets, rulers))
+    choices = choice_table(read_rows(results / "from-logs.json"), _by_key(every_row))
+    answers = _answers(summary, pictures, standing_table(budgets, rulers), choices)
     for name, text in {"results.md": answers, "results_tables.md": _tables(summary)}.items():
         write_file(docs / name, text.encode())
         typer.echo(docs / name)
