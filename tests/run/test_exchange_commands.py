@@ -112,6 +112,19 @@ def test_plain_logs_with_a_mapping(tmp_path):
     assert list(rci.load(tmp_path / "episodes-labels").stop_index) == [1, -1]
 
 
+def test_episodes_of_another_source_are_replaced_only_on_demand(tmp_path):
+    for name, gain in (("june", 1), ("july", 2)):
+        (tmp_path / f"{name}.csv").write_text(f"episode,step,obs_0,action_0,reward\n0,0,1,1,{gain}\n")
+    june, july = (["import", tmp_path / f"{name}.csv", "--out", tmp_path / "e"] for name in ("june", "july"))
+    assert run(*june).exit_code == 0
+    assert run(*june).exit_code == 0  # the same again, as after the mapping was mended
+    refused = run(*july)
+    assert "made with other settings (source june.csv, now july.csv)" in str(refused.exception)
+    assert rci.load(tmp_path / "e")[0].reward[0] == 1.0
+    assert run(*july, "--overwrite").exit_code == 0
+    assert rci.load(tmp_path / "e")[0].reward[0] == 2.0
+
+
 def test_recorded_costs_can_say_where_it_was_stopped(tmp_path):
     (tmp_path / "log.csv").write_text(
         "episode,step,obs_0,action_0,reward,cost\n0,0,1,1,1,0\n0,1,1,1,1,3\n0,2,1,1,1,9\n1,0,1,1,1,1\n"

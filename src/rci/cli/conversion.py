@@ -34,6 +34,7 @@ def import_dataset(
     partial: Annotated[
         bool, typer.Option("--partial", help="Of bags that break off, take what can be read.")
     ] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a dataset of any known format as episodes; stops that it knows of become labels, in OUT-labels.
@@ -55,7 +56,7 @@ def import_dataset(
 
     with show_share("import") as progress:
         facts, text = import_to(
-            source, out, data_format, mapping, cost_above, progress, _tell_continuing, partial
+            source, out, data_format, mapping, cost_above, progress, _tell_continuing, partial, overwrite
         )
     print_json(facts) if as_json else print_text(text)
 

@@ -20,6 +20,7 @@ from rci.deploy.monitor import load_monitor
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 from rci.pipeline.remote_dataset import fetched, is_address
+from rci.pipeline.replacing import refuse_other_settings
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
@@ -36,12 +37,14 @@ def import_to(
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
     partial: bool = False,
+    overwrite: bool = False,
 ) -> Told:
     """Write a dataset of others as episodes, its stops as labels, and where a person drove as takeovers.
 
     It may be at an address.
 
-    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
+    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written. overwrite:
+    whether episodes of another source may be replaced.
     """
     if data_format is not None and data_format not in SOURCES:
         raise unknown_name("format", data_format, SOURCES)
@@ -53,8 +56,10 @@ def import_to(
             check_place(out.with_name(name), taken)
         with fetched(source, out, lambda share: progress(share / 2)) as place:
             second = (data_format, mapping, cost_above, lambda share: progress((1 + share) / 2), continuing)
-            return _import_file(str(place), out, *second, partial)
-    return _import_file(source, out, data_format, mapping, cost_above, progress, continuing, partial)
+            return _import_file(str(place), out, *second, partial, overwrite)
+    return _import_file(
+        source, out, data_format, mapping, cost_above, progress, continuing, partial, overwrite
+    )
 
 
 def _import_file(
@@ -66,6 +71,7 @@ def _import_file(
     progress: Callable[[float], None],
     continuing: Callable[[int], None],
     partial: bool,
+    overwrite: bool,
 ) -> Told:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
@@ -83,6 +89,8 @@ def _import_file(
     options: dict[str, Any] = {} if mapping is None else {"mapping": mapping}
     options |= {"partial": True} if partial else {}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
+    if not overwrite:
+        refuse_other_settings(out, made.config, made.seed)
     kept = cost_place if cost_above is not None else None
     found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
@@ -195,7 +203,6 @@ def write_monitor(
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
-    from rci.pipeline.replacing import refuse_other_settings
     from rci.reporting.figures.lines import detection_picture
     from rci.tasks import TASKS
 
