@@ -36,9 +36,9 @@ from rci.collection.demonstrators import train_demonstrators
 from rci.collection.informed import train_informed
 from rci.collection.ppo import Config
 from rci.data import store
-from rci.data.estimates import Interval, PolicyEstimate, Support
-from rci.data.policy_estimates import Estimates
-from rci.data.reference import COLUMNS, Reference
+from rci.data.artefacts.policy_estimates import Estimates
+from rci.data.artefacts.reference import COLUMNS, Reference
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn

@@ -12,8 +12,8 @@ from random_models import random_policy
 
 import rci
 from rci.data import store
+from rci.data.artefacts.models import Policy, SavedModel
 from rci.data.errors import RciError, printable
-from rci.data.models import Policy, SavedModel
 from rci.data.record import content_digest
 from rci.data.toml import parse_toml
 from rci.formats.tables.mapping import read_mapping

@@ -11,7 +11,7 @@ from conftest import ragged, sparse_costs
 
 import rci
 from rci.data.errors import RciError
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Episodes, Labels, Policy, SavedModel, StepCosts, Transitions
 from rci.learning.dataset import measure_scaling, to_device
 from rci.learning.judging import fqe

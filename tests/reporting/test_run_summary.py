@@ -10,7 +10,7 @@ import pytest
 from conftest import sparse_costs
 
 from rci.data import store
-from rci.data.models import Policy
+from rci.data.artefacts.models import Policy
 from rci.data.types import Episodes, Labels, Scores
 from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values

@@ -18,7 +18,7 @@ from test_cli import rci_here  # noqa: F401 (a fixture)
 import rci
 from rci.cli import assess as command
 from rci.data import store
-from rci.data.estimates import DEPLOY, Verdict
+from rci.data.risk.estimates import DEPLOY, Verdict
 from rci.pipeline.assessing import assess as assessing
 from rci.pipeline.assessing.parts import PARTS
 from rci.pipeline.inspection import describe

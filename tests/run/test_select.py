@@ -5,7 +5,7 @@ import pytest
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Policy, SavedModel
 from rci.pipeline.selection import select_policies, selection_remarks, selection_table
 from rci.redistribution import redistribute

@@ -63,7 +63,7 @@ def learn(
     from rci.pipeline.jobs import Job
 
     prepare_process()  # before anything imports JAX
-    from rci.data.budgets import limits, refuse_percentiles, split_budgets
+    from rci.data.risk.budgets import limits, refuse_percentiles, split_budgets
     from rci.data.store import read
     from rci.learning import LEARNERS, parse_options
     from rci.learning.behaviour import parse_behaviour

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rci.data.cache import cache_folder
+from rci.data.disk.cache import cache_folder
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file

@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rci.data.artefacts.models import Behaviour, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Behaviour, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Transitions

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.artefacts.signals import labels_in
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import fitting
-from rci.data.signals import labels_in
 from rci.data.store import Provenance, check_place, read, read_manifest, write, write_file
 from rci.data.types import Episodes, Takeovers
 from rci.deploy.monitor import load_monitor

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
-from rci.data.labels import named_channels
-from rci.data.policy_estimates import Estimates
+from rci.data.artefacts.labels import named_channels
+from rci.data.artefacts.policy_estimates import Estimates
+from rci.data.artefacts.signals import labels_in, named_signals
 from rci.data.record import fitting
-from rci.data.signals import labels_in, named_signals
-from rci.data.thresholds import describe_ladder
+from rci.data.risk.thresholds import describe_ladder
 from rci.data.types import Demonstrators, Episodes, Labels, Scores, StepCosts
 
 MOST_KEYS = 3  # that are shown

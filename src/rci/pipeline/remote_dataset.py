@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from rci.data.disk.files import lock, saying, write_file
 from rci.data.errors import RciError
-from rci.data.files import lock, saying, write_file
 from rci.engines.engine import refuse_password
 from rci.engines.object_store import open_address
 from rci.formats.writers.export import require_space

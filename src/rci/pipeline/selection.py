@@ -25,7 +25,7 @@ def select_policies(
     """What became of every policy, and which one was chosen, as JSON values. The policies are judged one by one."""
     from rci import load
     from rci.data import store
-    from rci.data.budgets import parse_budget
+    from rci.data.risk.budgets import parse_budget
     from rci.learning.judging.estimate import estimate_all
     from rci.learning.judging.fqe import parse_options
     from rci.learning.judging.selection import check_rule, select

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
-from rci.data.budgets import in_words
 from rci.data.record import fitting
+from rci.data.risk.budgets import in_words
 from rci.data.types import Behaviour, Demonstrators, Episodes, Labels, Oracle, Policy, Scores, StepCosts
 
 MODELS = {"mixture": "a mixture of Gaussians", "vae": "a variational autoencoder"}

@@ -81,7 +81,7 @@ def write_summary(config: RunConfig, out: Path, command: str) -> Path:
 
 def ladders(config: RunConfig, out: Path, scores: dict[Entry, Scores]) -> tuple[LadderOf, ...]:
     """What was expected of the first training of each method; nothing of learners that have no thresholds."""
-    from rci.data.thresholds import Ladder
+    from rci.data.risk.thresholds import Ladder
     from rci.reporting.run.contents import LadderOf
 
     found = []
@@ -127,7 +127,7 @@ def method_result(
     out: Path, members: list[Entry], scores: dict[Entry, Scores], measure: Ruler | None = None
 ) -> MethodResult:
     """One method at one budget, over its seeds, with the statistics that the report shows."""
-    from rci.data.budgets import limits
+    from rci.data.risk.budgets import limits
     from rci.evaluation.stats import clopper_pearson
     from rci.pipeline.known_danger import shares
     from rci.reporting.run.contents import MethodResult
@@ -165,7 +165,7 @@ def channel_results(
     entry: Entry, scores: Sequence[Scores], policies: Sequence[dict[str, Any]]
 ) -> tuple[ChannelResult, ...]:
     """What became of each kind of danger; nothing where the policies know but one."""
-    from rci.data.budgets import limits
+    from rci.data.risk.budgets import limits
     from rci.evaluation.stats import clopper_pearson
     from rci.reporting.run.contents import ChannelResult
 

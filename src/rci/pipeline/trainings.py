@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rci.data.budgets import in_words
+from rci.data.risk.budgets import in_words
 from rci.data.store import read_manifest
 from rci.pipeline.jobs import Job
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rci.benchmarks.trust.policies import NAMES, SIZES, UPDATES, policies_of
 from rci.benchmarks.trust.worlds import TASKS, logs_of, truth_of
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.engines.engine import Report, reporting
 from rci.learning import fit_behaviour
 from rci.learning.behaviour import Config as BehaviourConfig

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rci.benchmarks.trust.study import BUDGETS, LEVEL, estimate_of, truth_in
-from rci.data.estimates import DEPLOY, REFUSE, UNSURE
+from rci.data.risk.estimates import DEPLOY, REFUSE, UNSURE
 from rci.pipeline.rows import Row
 
 

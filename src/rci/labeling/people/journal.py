@@ -14,8 +14,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rci.data.disk.files import saying, sync_folder, take_lock
 from rci.data.errors import RciError
-from rci.data.files import saying, sync_folder, take_lock
 
 SUM = "sum"  # the name of the checksum in a line
 SUM_DIGITS = 12

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
+from rci.data.disk.files import saying, write_file
 from rci.data.errors import RciError, unknown_name
-from rci.data.files import saying, write_file
 from rci.data.record import Array
 from rci.labeling.people.answers import Action, Answer, Standing, Undo, check_name, fold
 from rci.labeling.people.journal import Journal, read_journal

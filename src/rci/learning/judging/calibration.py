@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rci.data.record import Array
-from rci.data.thresholds import Ladder
+from rci.data.risk.thresholds import Ladder
 from rci.learning.dataset import Dataset
 from rci.learning.judging.world import Settings, draw_episodes, fit_world, moments_of, simulate
 from rci.nets.dense import Committee

@@ -35,8 +35,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rci.data.artefacts.models import Policy
 from rci.data.errors import RciError
-from rci.data.models import Policy
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions

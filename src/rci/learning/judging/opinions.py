@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from rci.data.models import Policy
+from rci.data.artefacts.models import Policy
 from rci.data.record import Array
 from rci.learning.judging.combination import Opinion, angle
 from rci.learning.judging.evidence import Evidence, behaviour_policy

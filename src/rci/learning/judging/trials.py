@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rci.data.models import Policy
+from rci.data.artefacts.models import Policy
 from rci.data.record import Array
 from rci.learning.dataset import Dataset, Scaling
 from rci.learning.judging.world import (

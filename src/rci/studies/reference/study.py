@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
+from rci.data.artefacts.reference import Reference
 from rci.data.errors import RciError
-from rci.data.reference import Reference
 from rci.engines.engine import LOCAL, Engine, Report
 from rci.pipeline.config import load_config
 from rci.pipeline.folder import alone_in, prepare_folder

@@ -15,9 +15,9 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 
 if TYPE_CHECKING:
-    from rci.data.costs import StepCosts
-    from rci.data.episodes import Episodes
-    from rci.data.labels import Labels
+    from rci.data.artefacts.costs import StepCosts
+    from rci.data.artefacts.episodes import Episodes
+    from rci.data.artefacts.labels import Labels
     from rci.data.types import Scores
 
 SAFE_COLOR, STOP_COLOR, INK = "#0072b2", "#d55e00", "#1f2430"

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.data.budgets import Budget, limits, parse_budget, refuse_percentiles
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.data.risk.budgets import Budget, limits, parse_budget, refuse_percentiles
 
 
 class Ladder(NamedTuple):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.artefacts.signals import Signals, named_signals
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
-from rci.data.signals import Signals, named_signals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -263,7 +263,7 @@ class Episodes(Record):
 
     def plot(self, episode: int | None = None) -> Figure:
         """Lengths and returns, or with its number the signals of one episode, as a matplotlib figure."""
-        from rci.data.plots import plot_episodes, plot_signals
+        from rci.data.artefacts.plots import plot_episodes, plot_signals
 
         return plot_episodes(self) if episode is None else plot_signals(self, episode)
 

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.budgets import Budget, parse_budget
+from rci.data.artefacts.labels import per_channel
+from rci.data.artefacts.signals import labels_in
 from rci.data.errors import RciError
-from rci.data.labels import per_channel
 from rci.data.record import Array, Record, check_seed, float32_numbers
-from rci.data.signals import labels_in
+from rci.data.risk.budgets import Budget, parse_budget
 
 
 class SavedModel(NamedTuple):
@@ -126,7 +126,7 @@ class Policy(Fitted):
         Only a learner whose threshold has no part in the training can do this; see `feasible`. Where no threshold is
         known to keep the budget, the one with the lowest bound is taken, and `info["kept"]` is False.
         """
-        from rci.data.thresholds import Ladder, choose_thresholds
+        from rci.data.risk.thresholds import Ladder, choose_thresholds
 
         channels = tuple(self.info.get("channels", ()))
         choice = choose_thresholds(Ladder.from_table(self._ladder()), budget, channels)
@@ -141,7 +141,7 @@ class Policy(Fitted):
 
     def with_threshold(self, threshold: float) -> Policy:
         """The same networks with a threshold of your own, for every channel; nothing is promised about a budget."""
-        from rci.data.thresholds import check_threshold
+        from rci.data.risk.thresholds import check_threshold
 
         self._ladder()
         number = check_threshold(threshold, self.model.config["config"]["head"] != "linear")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array, Record, check_lengths, set_fields
 
@@ -138,7 +138,7 @@ class Labels(Record):
 
     def plot(self) -> Figure:
         """Where episodes were stopped, as a matplotlib figure."""
-        from rci.data.plots import plot_labels
+        from rci.data.artefacts.plots import plot_labels
 
         return plot_labels(self)
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rci.data.budgets import Budget, parse_budget
 from rci.data.errors import RciError
+from rci.data.risk.budgets import Budget, parse_budget
 
 Word = Literal["deploy under a monitor", "do not deploy", "the logs cannot say"]
 DEPLOY: Word = "deploy under a monitor"

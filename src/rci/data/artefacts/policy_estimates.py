@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rci.data.estimates import PolicyEstimate
 from rci.data.record import Array, Record
+from rci.data.risk.estimates import PolicyEstimate
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.artefacts.labels import Labels, by_channel, check_channels, named_channels
+from rci.data.artefacts.models import SavedModel
 from rci.data.errors import RciError
-from rci.data.labels import Labels, by_channel, check_channels, named_channels
-from rci.data.models import SavedModel
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class StepCosts(Record):
 
     def plot(self, episodes: ArrayLike | None = None) -> Figure:
         """The cost of each step of some episodes (the first 40), as a matplotlib figure."""
-        from rci.data.plots import plot_costs
+        from rci.data.artefacts.plots import plot_costs
 
         return plot_costs(self, None if episodes is None else np.asarray(episodes))
 
