@@ -18,7 +18,7 @@ from rci.data.record import content_digest
 from rci.data.toml import parse_toml
 from rci.formats.tables.mapping import read_mapping
 from rci.pipeline.config import load_config
-from rci.pipeline.rows import read_rows
+from rci.pipeline.results.rows import read_rows
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
 from rci.pipeline.config import Collect, Compare, RunConfig
 from rci.pipeline.plan import entries
-from rci.pipeline.summary import (
+from rci.pipeline.results.summary import (
     critic_maps,
     field_entries,
     field_maps,

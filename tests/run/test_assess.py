@@ -21,7 +21,7 @@ from rci.data import store
 from rci.data.risk.estimates import DEPLOY, Verdict
 from rci.pipeline.assessing import assess as assessing
 from rci.pipeline.assessing.parts import PARTS
-from rci.pipeline.inspection import describe
+from rci.pipeline.commands.inspection import describe
 
 TINY = {
     "behaviour.updates": 20, "behaviour.hidden": 8, "redistribute.epochs": 2, "redistribute.hidden": 4,

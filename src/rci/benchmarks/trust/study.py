@@ -21,7 +21,7 @@ from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import episodes_apart
 from rci.learning.judging.combination import Opinion
 from rci.learning.judging.estimate import Findings, concluded, gather, look_at
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Tell, key_from, silent
 
 VERSION = 2  # to be raised when something outside of the settings changes what is found

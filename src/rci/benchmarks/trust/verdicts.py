@@ -10,7 +10,7 @@ import numpy as np
 
 from rci.benchmarks.trust.study import BUDGETS, LEVEL, estimate_of, truth_in
 from rci.data.risk.estimates import DEPLOY, REFUSE, UNSURE
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 
 
 class Figures(NamedTuple):

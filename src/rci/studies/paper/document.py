@@ -14,9 +14,9 @@ import typer
 
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.pipeline.command_line import run_command
-from rci.pipeline.known_danger import known_rulers
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.commands.command_line import run_command
+from rci.pipeline.results.known_danger import known_rulers
+from rci.pipeline.results.rows import Row, read_rows
 from rci.reporting.figures.picture import Picture
 from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures

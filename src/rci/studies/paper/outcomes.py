@@ -8,7 +8,7 @@ import numpy as np
 
 from rci.evaluation.reference import Ruler
 from rci.evaluation.stats import bootstrap_ratio_of_counts, clopper_pearson, t_half_width, welch_t_test
-from rci.pipeline.known_danger import shares
+from rci.pipeline.results.known_danger import shares
 from rci.reporting.paper.contents import Estimate, Outcome, Ratio, Setting, WelchTest
 from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rci.pipeline.known_danger import known_rulers
-from rci.pipeline.rows import Row
+from rci.pipeline.results.known_danger import known_rulers
+from rci.pipeline.results.rows import Row
 from rci.reporting.paper.page import write_paper
 from rci.studies.paper.cells import Cell, Places, cells
 from rci.studies.paper.experiments import Experiment, Scale

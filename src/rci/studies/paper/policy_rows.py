@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from rci.data.errors import RciError
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.reporting.paper.contents import Setting
 
 REWARD_ONLY = "reward-only"

@@ -7,7 +7,7 @@ from statistics import mean
 from typing import NamedTuple
 
 from rci.evaluation.reference import Ruler, possible_at, share_of_way
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.reporting.markdown import table
 from rci.reporting.numbers import number, percent
 

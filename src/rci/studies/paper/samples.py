@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.pipeline.comparison import results_of
-from rci.pipeline.summary import policy_critic_maps, policy_field_map
+from rci.pipeline.commands.comparison import results_of
+from rci.pipeline.results.summary import policy_critic_maps, policy_field_map
 from rci.reporting.comparison.results import VariantResult
 from rci.reporting.figures.picture import Picture
 from rci.reporting.numbers import tightness

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rci.evaluation.reference import Ruler
-from rci.pipeline.known_danger import known_points
-from rci.pipeline.rows import Row
+from rci.pipeline.results.known_danger import known_points
+from rci.pipeline.results.rows import Row
 from rci.reporting.figures.palette import study_looks
 from rci.reporting.paper.contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
 from rci.studies.paper.answers import answer_of

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def write_summary(config: RunConfig, out: Path, command: str) -> Path:
     """Write results.json and report/index.html of a run whose jobs are all done."""
-    from rci.pipeline.known_danger import known_points
+    from rci.pipeline.results.known_danger import known_points
     from rci.reporting.run.contents import ReportInput
     from rci.reporting.run.page import write_report
     from rci.tasks import get
@@ -114,7 +114,7 @@ def known_danger(task: str, out: Path) -> Ruler | None:
 
     They are copied to the run, whose report goes on showing them; None where there are none.
     """
-    from rci.pipeline.known_danger import known_rows, known_ruler, rows_file
+    from rci.pipeline.results.known_danger import known_rows, known_ruler, rows_file
 
     kept = out / "reference.json"
     rows = known_rows(rows_file(task)) or known_rows(kept)
@@ -129,7 +129,7 @@ def method_result(
     """One method at one budget, over its seeds, with the statistics that the report shows."""
     from rci.data.risk.budgets import limits
     from rci.evaluation.stats import clopper_pearson
-    from rci.pipeline.known_danger import shares
+    from rci.pipeline.results.known_danger import shares
     from rci.reporting.run.contents import MethodResult
 
     first = members[0]

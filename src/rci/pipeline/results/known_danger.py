@@ -9,7 +9,7 @@ import numpy as np
 
 from rci.data.record import fitting
 from rci.evaluation.reference import Ruler, possible_at, reference_points, ruler, share_of_way
-from rci.pipeline.rows import RESULTS, Row, read_rows
+from rci.pipeline.results.rows import RESULTS, Row, read_rows
 from rci.reporting.run.contents import KnownDanger
 
 Pair = tuple[float, float]  # mean return and violation rate

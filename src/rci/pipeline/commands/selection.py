@@ -10,7 +10,7 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.engines.engine import reporting
 from rci.engines.progress import show_progress
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 
 
 def select_policies(

@@ -19,7 +19,7 @@ from rci.data.types import Episodes, Takeovers
 from rci.deploy.monitor import load_monitor
 from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
-from rci.pipeline.remote_dataset import fetched, is_address
+from rci.pipeline.commands.remote_dataset import fetched, is_address
 
 Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
@@ -194,8 +194,8 @@ def write_monitor(
 ) -> Told:
     """Fit the level of a monitor, write it, and tell how early it is."""
     from rci.evaluation.detection import RATES
+    from rci.pipeline.commands.replacing import refuse_other_settings
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
-    from rci.pipeline.replacing import refuse_other_settings
     from rci.reporting.figures.lines import detection_picture
     from rci.tasks import TASKS
 
