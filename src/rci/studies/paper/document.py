@@ -22,8 +22,8 @@ from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures
 from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
 from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
-from rci.studies.paper.possible import standing_table
-from rci.studies.paper.summary import paper_summary
+from rci.studies.paper.findings.possible import standing_table
+from rci.studies.paper.findings.summary import paper_summary
 from rci.tasks import TASKS
 
 WIDTH = 120

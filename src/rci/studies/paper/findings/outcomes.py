@@ -10,7 +10,7 @@ from rci.evaluation.reference import Ruler
 from rci.evaluation.stats import bootstrap_ratio_of_counts, clopper_pearson, t_half_width, welch_t_test
 from rci.pipeline.results.known_danger import shares
 from rci.reporting.paper.contents import Estimate, Outcome, Ratio, Setting, WelchTest
-from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow
+from rci.studies.paper.findings.policy_rows import REWARD_ONLY, PolicyRow
 
 COMPARED_WITH = ("sparse", "hazard", REWARD_ONLY)
 BOOTSTRAP_SEED = 0

@@ -17,8 +17,8 @@ from rci.evaluation.frontier import (
     violation_at_return,
 )
 from rci.reporting.paper.contents import Frontier, Matched, Policy, Reached, Setting
-from rci.studies.paper.outcomes import by_seed, estimate
-from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy
+from rci.studies.paper.findings.outcomes import by_seed, estimate
+from rci.studies.paper.findings.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy
 
 SHARES = (0.25, 0.5, 0.75)  # of the way from the lowest return to that of reward-only
 CURVE_POINTS = 41

@@ -14,8 +14,8 @@ from rci.reporting.paper.contents import (
     matched_at,
     setting_names,
 )
-from rci.studies.paper.claims import METHOD, lies_below
 from rci.studies.paper.experiments import REWARD_ONLY
+from rci.studies.paper.findings.claims import METHOD, lies_below
 
 NOT_RUN = "Not run yet."
 SHOWN = (METHOD, "sparse", "hazard", REWARD_ONLY)

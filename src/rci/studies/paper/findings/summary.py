@@ -9,11 +9,11 @@ from rci.pipeline.results.known_danger import known_points
 from rci.pipeline.results.rows import Row
 from rci.reporting.figures.palette import study_looks
 from rci.reporting.paper.contents import Experiment, Frontier, Outcome, PaperSummary, shown_order
-from rci.studies.paper.answers import answer_of
-from rci.studies.paper.claims import check_claims
-from rci.studies.paper.frontiers import compared_returns, method_frontier, recording
-from rci.studies.paper.outcomes import outcome
-from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
+from rci.studies.paper.findings.answers import answer_of
+from rci.studies.paper.findings.claims import check_claims
+from rci.studies.paper.findings.frontiers import compared_returns, method_frontier, recording
+from rci.studies.paper.findings.outcomes import outcome
+from rci.studies.paper.findings.policy_rows import REWARD_ONLY, PolicyRow, one_row_per_policy, policy_rows
 from rci.studies.paper.questions import QUESTIONS
 
 

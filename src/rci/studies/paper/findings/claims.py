@@ -19,7 +19,7 @@ from rci.reporting.paper.contents import (
     matched_at,
 )
 from rci.studies.paper.experiments import OURS, REWARD_ONLY
-from rci.studies.paper.outcomes import ratio_of_counts, tested
+from rci.studies.paper.findings.outcomes import ratio_of_counts, tested
 
 METHOD = "rudder"  # the paper's
 DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is told otherwise
