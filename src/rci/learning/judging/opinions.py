@@ -7,9 +7,9 @@ import numpy as np
 
 from rci.data.artefacts.models import Policy
 from rci.data.record import Array
+from rci.learning.judging.actions import policy_actions
 from rci.learning.judging.combination import Opinion, angle
 from rci.learning.judging.evidence import Evidence, behaviour_policy
-from rci.learning.judging.fqe import policy_actions
 from rci.learning.judging.hazard import Settings as HazardSettings
 from rci.learning.judging.hazard import fit_chances
 from rci.learning.judging.importance import (
