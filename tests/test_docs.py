@@ -44,7 +44,7 @@ from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
-from rci.learning.judging import calibration
+from rci.learning.judging.simulation import calibration
 from rci.pipeline.commands.comparison import results_of
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod

@@ -32,8 +32,8 @@ from rci.learning.demonstrations import (
     refuse_useless,
     with_demonstrations,
 )
-from rci.learning.judging.calibration import calibrate
-from rci.learning.judging.world import Settings as WorldSettings
+from rci.learning.judging.simulation.calibration import calibrate
+from rci.learning.judging.simulation.world import Settings as WorldSettings
 from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals, refuse_unweighed
 from rci.learning.policy_functions import compiled, restore_policy
 from rci.learning.train import train

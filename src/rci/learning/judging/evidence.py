@@ -26,9 +26,9 @@ from rci.learning.behaviour import (
 from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
 from rci.learning.demonstrations import no_costs
 from rci.learning.judging.hazard import Steps, steps_of
+from rci.learning.judging.simulation.trials import Worlds, fit_worlds, limit_hazards
+from rci.learning.judging.simulation.world import Settings as WorldSettings
 from rci.learning.judging.support import Recorded, measure_recorded
-from rci.learning.judging.trials import Worlds, fit_worlds, limit_hazards
-from rci.learning.judging.world import Settings as WorldSettings
 from rci.nets.keys import stage_key
 
 Progress = Callable[[float], None]

@@ -20,7 +20,7 @@ from rci.learning.judging.importance import (
     padded,
     weigh,
 )
-from rci.learning.judging.trials import Trial, try_policy
+from rci.learning.judging.simulation.trials import Trial, try_policy
 
 STEPS, FEWEST, MOST = 9_600, 32, 200  # of a trial, as in `calibration.py`
 FEW = 10  # episodes: of fewer nothing is concluded

@@ -101,7 +101,7 @@ def ladders(config: RunConfig, out: Path, scores: dict[Entry, Scores]) -> tuple[
 
 def reach_of(out: Path) -> dict[str, Any]:
     """How far the behaviour model of a run reaches, where it has one."""
-    from rci.learning.reach import describe_reach
+    from rci.learning.proposals.reach import describe_reach
 
     if not (out / "behaviour" / "manifest.json").is_file():
         return {}

@@ -1,7 +1,7 @@
 """The behaviour model of BCQ: a conditional variational auto-encoder of actions. Fujimoto et al. 2019, Section 5.
 
 Its draws lie close together: on logs of several drivers it proposes about the mean of what they did. It is here
-because the paper uses it; `rci.learning.mixture` reaches what was recorded.
+because the paper uses it; `rci.learning.proposals.mixture` reaches what was recorded.
 """
 
 from __future__ import annotations

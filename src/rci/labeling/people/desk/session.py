@@ -23,7 +23,7 @@ from rci.data.disk.files import saying, write_file
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.labeling.people.answers import Action, Answer, Standing, Undo, check_name, fold
-from rci.labeling.people.journal import Journal, read_journal
+from rci.labeling.people.desk.journal import Journal, read_journal
 from rci.labeling.people.remarks import check_kinds
 
 FORMAT = 1

@@ -16,7 +16,7 @@ import numpy as np
 from rci.data.artefacts.models import Policy
 from rci.data.record import Array
 from rci.learning.dataset import Dataset, Scaling
-from rci.learning.judging.world import (
+from rci.learning.judging.simulation.world import (
     REWARD,
     STOPPED,
     TERMINATED,

@@ -11,8 +11,8 @@ import numpy as np
 
 from rci.labeling.people.agreement import agreement, gold_accuracy
 from rci.labeling.people.answers import SAFE, STOP, UNSURE
-from rci.labeling.people.assignment import Desk
 from rci.labeling.people.delay import Delay, estimate_delays
+from rci.labeling.people.desk.assignment import Desk
 
 
 def progress(desk: Desk, annotators: Sequence[str]) -> dict[str, Any]:

@@ -15,9 +15,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.labeling.people.answers import UNSURE, Answer, Standing, Undo
-from rci.labeling.people.queue import Item
+from rci.labeling.people.desk.queue import Item
+from rci.labeling.people.desk.session import OpenSession
 from rci.labeling.people.remarks import Interval
-from rci.labeling.people.session import OpenSession
 
 KEY_DIGITS = 16
 HOLD = 600.0  # seconds for which an item that somebody was given is kept from others, if one answer is enough

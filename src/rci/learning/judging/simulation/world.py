@@ -21,7 +21,7 @@ import optax
 
 from rci.data.record import Array
 from rci.learning.dataset import Dataset
-from rci.learning.judging.motions import Frame, frame_of, frame_of_matches, match_rows, present
+from rci.learning.judging.simulation.motions import Frame, frame_of, frame_of_matches, match_rows, present
 from rci.nets.dense import rows_of
 from rci.nets.mixture import Parts, log_density
 from rci.nets.transition import TransitionNet, sample

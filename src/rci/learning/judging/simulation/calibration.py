@@ -1,7 +1,7 @@
 """Which threshold keeps which budget: policies at many thresholds, tried in models of the world.
 
 A ladder of thresholds makes a ladder of policies that share their networks. Each is tried in several models of the
-world (`rci.learning.judging.world`), each fitted to its own draw of the episodes: where a few of them decide what is
+world (`world.py` beside this file), each fitted to its own draw of the episodes: where a few of them decide what is
 dangerous, models disagree. All begin with first observations of episodes that had no part in the fit of the policy.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from rci.data.record import Array
 from rci.data.risk.thresholds import Ladder
 from rci.learning.dataset import Dataset
-from rci.learning.judging.world import Settings, draw_episodes, fit_world, moments_of, simulate
+from rci.learning.judging.simulation.world import Settings, draw_episodes, fit_world, moments_of, simulate
 from rci.nets.dense import Committee
 from rci.nets.keys import stage_key
 from rci.nets.rows import RowCommittee

@@ -15,7 +15,7 @@ from matplotlib.ticker import MultipleLocator
 from rci.data.record import Array
 from rci.reporting.figures.palette import DANGER, DANGER_INK, INK, QUIET
 from rci.reporting.figures.picture import Picture, render
-from rci.reporting.paper.maps import draw_bench
+from rci.reporting.paper.samples.maps import draw_bench
 from rci.tasks.fetch_reach.hazard import GOAL_REACH, HAZARD, START
 from rci.tasks.fetch_reach.scene import DANGER_FILL, GOAL_COLOR, slice_axes
 from rci.tasks.highway.physics.layout import LANE_WIDTH, REAR_VIEW, SAFE_DISTANCE, TASK_SCALE
