@@ -36,16 +36,16 @@ from rci.collection.demonstrators import train_demonstrators
 from rci.collection.informed import train_informed
 from rci.collection.ppo import Config
 from rci.data import store
-from rci.data.estimates import Interval, PolicyEstimate, Support
-from rci.data.policy_estimates import Estimates
-from rci.data.reference import COLUMNS, Reference
+from rci.data.artefacts.policy_estimates import Estimates
+from rci.data.artefacts.reference import COLUMNS, Reference
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Checkpoint, Episodes, Labels, Policy, SavedModel, SavedMonitor
 from rci.labeling.rules import read_stops
 from rci.learning import LEARNERS, fit_behaviour, learn
 from rci.learning import behaviour as behaviour_model
 from rci.learning.base import Method as LearnerMethod
-from rci.learning.judging import calibration
-from rci.pipeline.comparison import results_of
+from rci.learning.judging.simulation import calibration
+from rci.pipeline.commands.comparison import results_of
 from rci.redistribution import REDISTRIBUTORS, redistribute, score
 from rci.redistribution.base import Method as RedistributorMethod
 from rci.redistribution.base import Training

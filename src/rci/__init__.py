@@ -36,7 +36,7 @@ __all__ = ["__version__", "load", "save", *_NAMES]
 
 def load(path: Any, verify: bool = True) -> Any:
     """Read any artefact folder: demonstrators, episodes, oracle, labels, costs, behaviour, policy, monitor, scores."""
-    from rci.data.models import Policy
+    from rci.data.artefacts.models import Policy
     from rci.data.record import fitting
     from rci.data.store import read
 

@@ -34,7 +34,7 @@ from rci import (
 )
 from rci.collection import collect as collect
 from rci.data.errors import RciError as RciError
-from rci.data.estimates import PolicyEstimate as PolicyEstimate
+from rci.data.risk.estimates import PolicyEstimate as PolicyEstimate
 from rci.data.types import (
     Episode as Episode,
 )

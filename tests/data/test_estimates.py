@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from rci.data.errors import RciError
-from rci.data.estimates import DEPLOY, REFUSE, UNSURE, Interval, PolicyEstimate, Support
-from rci.data.shares import clopper_pearson
+from rci.data.risk.estimates import DEPLOY, REFUSE, UNSURE, Interval, PolicyEstimate, Support
+from rci.data.risk.shares import clopper_pearson
 
 GOOD = PolicyEstimate(
     stop=Interval(0.02, 0.0, 0.04),

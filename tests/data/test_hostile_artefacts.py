@@ -12,13 +12,13 @@ from random_models import random_policy
 
 import rci
 from rci.data import store
+from rci.data.artefacts.models import Policy, SavedModel
 from rci.data.errors import RciError, printable
-from rci.data.models import Policy, SavedModel
 from rci.data.record import content_digest
 from rci.data.toml import parse_toml
 from rci.formats.tables.mapping import read_mapping
 from rci.pipeline.config import load_config
-from rci.pipeline.rows import read_rows
+from rci.pipeline.results.rows import read_rows
 
 
 @pytest.fixture

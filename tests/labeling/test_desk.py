@@ -9,9 +9,9 @@ from conftest import ragged
 
 from rci.data.errors import RciError
 from rci.labeling.people.answers import Answer
-from rci.labeling.people.assignment import HOLD, ConflictError, Desk, Given
-from rci.labeling.people.queue import Order, make_queue
-from rci.labeling.people.session import open_session
+from rci.labeling.people.desk.assignment import HOLD, ConflictError, Desk, Given
+from rci.labeling.people.desk.queue import Order, make_queue
+from rci.labeling.people.desk.session import open_session
 
 
 def desk_of(folder, episodes: int = 6, names=("ann", "bob"), votes=None, gold=None, repeats=0.0) -> Desk:

@@ -9,7 +9,7 @@ from rci.data.errors import RciError
 from rci.learning.dataset import Batch, Dataset
 from rci.learning.methods import bcq_lagrangian as bcq
 from rci.learning.methods.bcq_lagrangian import Config, Hyper, judge, nudge
-from rci.learning.vae import Vae
+from rci.learning.proposals.vae import Vae
 from rci.nets.dense import Committee, Mlp, Normaliser, PairMlp
 
 SMALL = {"hidden": 8, "candidates": 3, "test_candidates": 4, "batch_size": 6, "initial_batch_size": 4}

@@ -9,9 +9,9 @@ from rci.data.errors import RciError
 from rci.data.types import Episodes, Labels, Transitions
 from rci.learning.behaviour import Config, episodes_apart, fit_behaviour, propose, restore_behaviour
 from rci.learning.dataset import measure_scaling, to_device
-from rci.learning.mixture import MixtureBehaviour
-from rci.learning.reach import describe_reach
-from rci.learning.vae import Vae
+from rci.learning.proposals.mixture import MixtureBehaviour
+from rci.learning.proposals.reach import describe_reach
+from rci.learning.proposals.vae import Vae
 from rci.nets.mixture import Mixture, Parts, draw_actions, log_density
 
 MODELS = ("mixture", "vae")

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rci.data.budgets import in_words, limits, parse_budget
 from rci.data.errors import RciError
+from rci.data.risk.budgets import in_words, limits, parse_budget
 from rci.data.types import StepCosts
 from rci.learning.budget import (
     allowed_sum,

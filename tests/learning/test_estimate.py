@@ -21,8 +21,8 @@ from rci.learning.judging.estimate import (
 )
 from rci.learning.judging.hazard import stop_target
 from rci.learning.judging.opinions import opinion_of_models
+from rci.learning.judging.simulation.trials import limit_hazards
 from rci.learning.judging.support import distances, measure_recorded, shares_outside
-from rci.learning.judging.trials import limit_hazards
 
 STEPS, CHANCE = 5, 0.3
 SMALL = {"model_updates": 600, "hidden": 16, "updates": 600, "behaviour_updates": 300, "members": 2}

@@ -353,7 +353,7 @@ def test_other_learners_say_that_they_must_be_trained_again(logs):
 
 def test_choosing_thresholds_by_hand():
     """Bounds 30%, 10%, 20%, 60%, 90%: the highest threshold within the budget, between two rungs a share of both."""
-    from rci.data.thresholds import Ladder, choose_thresholds
+    from rci.data.risk.thresholds import Ladder, choose_thresholds
 
     bound = np.array([0.3, 0.1, 0.2, 0.6, 0.9])[:, None]
     ladder = Ladder(np.array([0.01, 0.04, 0.16, 0.64, math.inf]), bound / 2, bound, np.zeros(5))

@@ -11,10 +11,10 @@ from conftest import ragged, sparse_costs
 
 import rci
 from rci.data.errors import RciError
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Episodes, Labels, Policy, SavedModel, StepCosts, Transitions
 from rci.learning.dataset import measure_scaling, to_device
-from rci.learning.judging import fqe
+from rci.learning.judging import actions, fqe
 
 TINY = {"hidden": 32, "batch_size": 64, "updates": 1500, "target_rate": 0.05, "learning_rate": 3e-3}
 
@@ -155,7 +155,7 @@ def test_a_policy_with_a_memory_goes_along_the_episodes():
 
     policy = fixed(0.0, 1, 2, memory=np.zeros(()), step=step)
     obs = np.arange(9.0, dtype=np.float32)[:, None]
-    action = fqe.policy_actions(policy, obs, np.array([3, 4, 2]))
+    action = actions.policy_actions(policy, obs, np.array([3, 4, 2]))
     assert action[:, 0].tolist() == [0, 1, 2, 0, 1, 2, 3, 0, 1]
     assert action[:, 1].tolist() == obs[:, 0].tolist()
 
@@ -163,8 +163,9 @@ def test_a_policy_with_a_memory_goes_along_the_episodes():
 def test_actions_in_pieces_are_those_of_all_at_once(monkeypatch):
     policy = fixed(0.0, 1, 1, step=lambda seed, memory, obs: (2 * obs, memory))
     obs = np.arange(9.0, dtype=np.float32)[:, None]
+    monkeypatch.setattr(actions, "PIECE", 4)
     monkeypatch.setattr(fqe, "PIECE", 4)
-    assert fqe.policy_actions(policy, obs, np.array([3, 4, 2])).tolist() == (2 * obs).tolist()
+    assert actions.policy_actions(policy, obs, np.array([3, 4, 2])).tolist() == (2 * obs).tolist()
     assert fqe._in_pieces(lambda row: row[:, None], np.arange(10)).tolist() == [[i] for i in range(10)]
 
 

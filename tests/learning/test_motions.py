@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rci.learning.judging.motions import frame_of, match_rows, present
+from rci.learning.judging.simulation.motions import frame_of, match_rows, present
 
 
 def test_rows_that_change_places_go_and_come():

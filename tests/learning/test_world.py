@@ -11,8 +11,8 @@ from conftest import sparse_costs
 
 from rci.data.types import Episodes, Labels, Transitions
 from rci.learning.dataset import measure_scaling, to_device
-from rci.learning.judging.calibration import upper_bound
-from rci.learning.judging.world import (
+from rci.learning.judging.simulation.calibration import upper_bound
+from rci.learning.judging.simulation.world import (
     Settings,
     draw_episodes,
     fit_world,

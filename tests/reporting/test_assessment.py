@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.reporting.assessment import words
 from rci.reporting.assessment.contents import AssessmentInput, JudgedPolicy, Shown, Watching
 from rci.reporting.assessment.page import page, write_assessment

@@ -13,7 +13,7 @@ from rci.reporting.paper import map_figures as paper_map_figures
 from rci.reporting.paper.contents import Setting, matched_ratio, setting_names
 from rci.reporting.paper.figures import drawing_of, paper_looks
 from rci.studies.paper.experiments import METHODS
-from rci.studies.paper.summary import paper_summary
+from rci.studies.paper.findings.summary import paper_summary
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from rci.reporting.figures.picture import render
 from rci.reporting.paper import page as paper_page
 from rci.reporting.paper.page import page, write_paper
 from rci.reporting.paper.tables import PaperTable, claim_table, experiment_tables, paper_tables
-from rci.studies.paper.summary import paper_summary
+from rci.studies.paper.findings.summary import paper_summary
 
 
 def picture(name="critics", section="highway"):

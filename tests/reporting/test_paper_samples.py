@@ -9,11 +9,11 @@ from rci.data.errors import RciError
 from rci.data.types import Episode, Episodes, Labels, StepCosts
 from rci.reporting.comparison.results import VariantResult
 from rci.reporting.figures.picture import Picture
-from rci.reporting.paper import criteria as paper_criteria
-from rci.reporting.paper import localisation as paper_localisation
-from rci.reporting.paper import maps as paper_maps
-from rci.reporting.paper import samples as paper_samples
-from rci.reporting.paper import trajectories as paper_trajectories
+from rci.reporting.paper.samples import criteria as paper_criteria
+from rci.reporting.paper.samples import drives as paper_samples
+from rci.reporting.paper.samples import localisation as paper_localisation
+from rci.reporting.paper.samples import maps as paper_maps
+from rci.reporting.paper.samples import trajectories as paper_trajectories
 from rci.reporting.run.contents import CriticMap, FieldMap
 from rci.tasks.fetch_reach.hazard import HAZARD, START
 from rci.tasks.fetch_reach.scene import PROBE_POINTS

@@ -10,14 +10,14 @@ import pytest
 from conftest import sparse_costs
 
 from rci.data import store
-from rci.data.models import Policy
+from rci.data.artefacts.models import Policy
 from rci.data.types import Episodes, Labels, Scores
 from rci.evaluation.stats import clopper_pearson
 from rci.learning import fit_behaviour, learn, predict_values
 from rci.learning.behaviour import Config
 from rci.pipeline.config import Collect, Compare, RunConfig
 from rci.pipeline.plan import entries
-from rci.pipeline.summary import (
+from rci.pipeline.results.summary import (
     critic_maps,
     field_entries,
     field_maps,

@@ -16,7 +16,7 @@ from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.store import read_manifest
 from rci.labeling.people.answers import Answer
-from rci.labeling.people.session import OpenSession, open_session, read_session
+from rci.labeling.people.desk.session import OpenSession, open_session, read_session
 
 EPISODES = ragged([20] * 12)
 TRUE = [9, -1, 12, 6, -1, 15, 8, 10, -1, 7, 11, -1]

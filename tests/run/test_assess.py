@@ -18,10 +18,10 @@ from test_cli import rci_here  # noqa: F401 (a fixture)
 import rci
 from rci.cli import assess as command
 from rci.data import store
-from rci.data.estimates import DEPLOY, Verdict
+from rci.data.risk.estimates import DEPLOY, Verdict
 from rci.pipeline.assessing import assess as assessing
 from rci.pipeline.assessing.parts import PARTS
-from rci.pipeline.inspection import describe
+from rci.pipeline.commands.inspection import describe
 
 TINY = {
     "behaviour.updates": 20, "behaviour.hidden": 8, "redistribute.epochs": 2, "redistribute.hidden": 4,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import ragged
 
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Episodes, Labels
 from rci.engines.engine import Step
 from rci.pipeline.assessing import time_left

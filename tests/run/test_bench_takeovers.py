@@ -9,7 +9,7 @@ import pytest
 
 from rci.data.errors import RciError
 from rci.learning import parse_options
-from rci.pipeline.rows import read_rows
+from rci.pipeline.results.rows import read_rows
 from rci.studies.takeovers import (
     EPISODES,
     MACHINE_ONLY,

@@ -16,8 +16,8 @@ from rci.data import extras
 from rci.data.store import read, read_manifest
 from rci.engines import cores
 from rci.learning import learn
+from rci.pipeline.commands.sentences import sentences
 from rci.pipeline.config import load_config
-from rci.pipeline.sentences import sentences
 
 RCI = [sys.executable, "-c", "from rci.cli.main import main; main()"]
 

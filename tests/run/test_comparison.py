@@ -19,7 +19,7 @@ from rci.engines import cores
 from rci.engines.engine import Engine
 from rci.evaluation.localisation import describe_columns
 from rci.labeling import label
-from rci.pipeline.comparison import (
+from rci.pipeline.commands.comparison import (
     MEANINGS,
     Variant,
     comparison_row,

@@ -14,7 +14,7 @@ import rci
 from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.store import Provenance, write
-from rci.pipeline.conversion import export_data, export_policy, import_to, write_monitor
+from rci.pipeline.commands.conversion import export_data, export_policy, import_to, write_monitor
 
 
 def run(*words: object):

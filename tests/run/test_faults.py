@@ -44,7 +44,7 @@ from rci.studies.sweep.runner import plan_sweep
 PROGRAM = """
 from pathlib import Path
 import typer
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.engines.engine import Engine
 from rci.pipeline.jobs import Job
 from rci.pipeline.folder import alone_in, prepare_folder, run_timed

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 import rci
 from rci.cli.main import app
 from rci.data.errors import RciError
-from rci.pipeline import remote_dataset
-from rci.pipeline.conversion import import_to
-from rci.pipeline.remote_dataset import fetched, name_of
+from rci.pipeline.commands import remote_dataset
+from rci.pipeline.commands.conversion import import_to
+from rci.pipeline.commands.remote_dataset import fetched, name_of
 
 LOG = "run,obs,action,reward\n" + "".join(f"{run},{t},{t / 10},1\n" for run in "abc" for t in range(50))
 

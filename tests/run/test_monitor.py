@@ -11,7 +11,7 @@ from rci import runtime
 from rci.collection import collect
 from rci.data.errors import RciError
 from rci.evaluation.detection import choose_level
-from rci.pipeline.inspection import describe
+from rci.pipeline.commands.inspection import describe
 from rci.pipeline.monitor import fit_monitor, held_out_risk, judge_monitor
 from rci.redistribution import score
 from rci.reporting.figures.lines import detection_picture

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.studies.paper.document import BUDGETED, SECTIONS, app, results_document, tables_document
-from rci.studies.paper.possible import standings
+from rci.studies.paper.findings.possible import standings
 from rci.studies.paper.questions import QUESTIONS
 
 POINT = ReferencePoint("informed", 30.0, 3, 0.0, 0.0, 0.01, 100.0, 99.0, 101.0, 100.0, None)

@@ -11,12 +11,12 @@ from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
 from rci.evaluation.stats import clopper_pearson, t_half_width
 from rci.reporting.paper.contents import Estimate
-from rci.studies.paper.answers import NOT_RUN
-from rci.studies.paper.claims import FAILS, HOLDS, OPEN, interval_of, lies_below, verdict
-from rci.studies.paper.frontiers import compared_returns, method_frontier
-from rci.studies.paper.outcomes import select_by_simulator, select_from_logs
-from rci.studies.paper.policy_rows import NAMES, policy_rows
-from rci.studies.paper.summary import paper_summary, rows_of_experiment
+from rci.studies.paper.findings.answers import NOT_RUN
+from rci.studies.paper.findings.claims import FAILS, HOLDS, OPEN, interval_of, lies_below, verdict
+from rci.studies.paper.findings.frontiers import compared_returns, method_frontier
+from rci.studies.paper.findings.outcomes import select_by_simulator, select_from_logs
+from rci.studies.paper.findings.policy_rows import NAMES, policy_rows
+from rci.studies.paper.findings.summary import paper_summary, rows_of_experiment
 
 
 @pytest.fixture(scope="module")

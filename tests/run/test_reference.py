@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from rci.cli import main as cli
 from rci.data import store
 from rci.data.errors import RciError
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.studies.reference.drivers import Driver, Setting, drivers, jobs_of, key_of
 from rci.studies.reference.study import parse_prices, run_reference
 from rci.studies.reference.table import criteria, criteria_lines, reference_table

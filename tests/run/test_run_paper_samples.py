@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rci.data import store
+from rci.data.artefacts.models import Policy, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Policy, SavedModel
 from rci.data.types import Episode, Episodes, Labels, StepCosts
 from rci.pipeline.folder import write_json
 from rci.reporting.comparison.results import FIGURES

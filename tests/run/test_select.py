@@ -5,9 +5,9 @@ import pytest
 
 from rci.data import store
 from rci.data.errors import RciError
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.data.types import Policy, SavedModel
-from rci.pipeline.selection import select_policies, selection_remarks, selection_table
+from rci.pipeline.commands.selection import select_policies, selection_remarks, selection_table
 from rci.redistribution import redistribute
 
 TINY = {"hidden": 8, "batch_size": 8, "updates": 2}

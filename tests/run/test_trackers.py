@@ -12,7 +12,7 @@ from tiny_run import TINY
 from rci.data.errors import RciError
 from rci.pipeline.config import load_config
 from rci.pipeline.plan import plan
-from rci.pipeline.tracking import SweepLog, experiment, log_figures, logging_jobs
+from rci.pipeline.results.tracking import SweepLog, experiment, log_figures, logging_jobs
 from rci.reporting.trackers.tracker import TRACKERS, UNTRACKED, open_tracker
 from rci.reporting.trackers.wandb_tracker import WandbTracker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rci.data.signals import Signal, Signals
+from rci.data.artefacts.signals import Signal, Signals
 from rci.data.types import Episode, Episodes
 from rci.tasks.signal_film import MOST_SHOWN, MOST_TRACKS, guess_place, plan_signals, signal_film
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from rci.benchmarks.simulators import Row
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.importing.imported import optional

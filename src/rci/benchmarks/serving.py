@@ -24,7 +24,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.store import write
 from rci.data.types import Episodes
-from rci.labeling.people.session import read_session
+from rci.labeling.people.desk.session import read_session
 from rci.tasks.highway.physics.layout import LANE_WIDTH, MAX_SPEED, PERCEPTION, TASK_LANES
 
 Row = dict[str, Any]

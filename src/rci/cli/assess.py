@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, Seed, Settings, Workers, print_json, print_text
+from rci.pipeline.commands.command_line import AsJson, Seed, Settings, Workers, print_json, print_text
 
 NOT_DEPLOYED = 3  # exit code
 

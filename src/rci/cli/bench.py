@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, Seed, Settings, Workers, print_json, print_text
+from rci.pipeline.commands.command_line import AsJson, Seed, Settings, Workers, print_json, print_text
 
 bench = typer.Typer(
     no_args_is_help=True,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rci.pipeline.command_line import print_json, print_text
+from rci.pipeline.commands.command_line import print_json, print_text
 
 if TYPE_CHECKING:  # heavy, and help should answer at once
     from rci.engines.engine import Engine
@@ -40,7 +40,7 @@ def run_here(jobs: list[Job], shown: Shown, outputs: Sequence[Path] = ()) -> Non
     with show_progress() as report:
         run_tasks(jobs, LOCAL, report, pool=ThisProcess(report))
     if len(outputs) > 1 and shown.as_json:
-        from rci.pipeline.inspection import describe
+        from rci.pipeline.commands.inspection import describe
 
         print_json({path.name: describe(path, False) for path in outputs})
         return
@@ -50,8 +50,8 @@ def run_here(jobs: list[Job], shown: Shown, outputs: Sequence[Path] = ()) -> Non
 
 def show(path: Path, as_json: bool, verbose: bool, verify: bool = False) -> None:
     """Print what an artefact is, and with `verify` whether it is intact."""
-    from rci.pipeline.inspection import describe, describe_lines
-    from rci.pipeline.sentences import sentences
+    from rci.pipeline.commands.inspection import describe, describe_lines
+    from rci.pipeline.commands.sentences import sentences
 
     if as_json:
         print_json(describe(path, verify))
@@ -76,7 +76,7 @@ def run_in_workers(jobs: list[Job], engine: Engine, shown: Shown) -> None:
 
 
 def _check_outputs(jobs: list[Job], shown: Shown) -> None:
-    from rci.pipeline.replacing import refuse_replacing
+    from rci.pipeline.commands.replacing import refuse_replacing
 
     if not shown.overwrite:
         refuse_replacing(jobs)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
+from rci.pipeline.commands.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 
 def import_dataset(
@@ -52,7 +52,7 @@ def import_dataset(
     Example: rci import s3://fleet/june --mapping columns.toml --out runs/june/episodes
     """
     from rci.engines.progress import show_share
-    from rci.pipeline.conversion import import_to
+    from rci.pipeline.commands.conversion import import_to
 
     with show_share("import") as progress:
         facts, text = import_to(
@@ -111,7 +111,7 @@ def export(
 
     Example: rci export runs/demo/policy --onnx --out policy.onnx
     """
-    from rci.pipeline.conversion import LeRobotWish, export_data, export_policy
+    from rci.pipeline.commands.conversion import LeRobotWish, export_data, export_policy
 
     if onnx:
         others = (labels, costs, data_format, lerobot, monitor, rate)
@@ -148,7 +148,7 @@ def monitor(
     from rci.engines.cores import prepare_process
 
     prepare_process()  # before anything imports JAX
-    from rci.pipeline.conversion import write_monitor
+    from rci.pipeline.commands.conversion import write_monitor
 
     facts, text = write_monitor(costs, episodes, labels, out, false_alarms, overwrite)
     print_json(facts) if as_json else print_text(text)

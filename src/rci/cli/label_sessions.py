@@ -15,8 +15,8 @@ from rci.labeling.people.agreement import agreement, agreement_table, gold_accur
 from rci.labeling.people.answers import STOP, Answer
 from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve, takeovers_of
 from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
+from rci.labeling.people.desk.session import Session, open_session, read_session
 from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
-from rci.labeling.people.session import Session, open_session, read_session
 from rci.labeling.server.exhibit import Exhibit
 from rci.tasks import TASKS
 

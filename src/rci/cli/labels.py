@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
+from rci.pipeline.commands.command_line import AsJson, Out, Overwrite, Seed, print_json, print_text
 
 labels = typer.Typer(
     no_args_is_help=True,

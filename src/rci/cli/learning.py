@@ -9,7 +9,7 @@ import typer
 
 from rci.cli.command_jobs import Shown, run_here
 from rci.data.errors import RciError
-from rci.pipeline.command_line import (
+from rci.pipeline.commands.command_line import (
     AsJson,
     Log,
     Out,
@@ -63,13 +63,13 @@ def learn(
     from rci.pipeline.jobs import Job
 
     prepare_process()  # before anything imports JAX
-    from rci.data.budgets import limits, refuse_percentiles, split_budgets
+    from rci.data.risk.budgets import limits, refuse_percentiles, split_budgets
     from rci.data.store import read
     from rci.learning import LEARNERS, parse_options
     from rci.learning.behaviour import parse_behaviour
     from rci.learning.demonstrations import check_demonstrations, refuse_useless
     from rci.learning.learners import refuse_unweighed
-    from rci.pipeline.tracking import experiment, log_job
+    from rci.pipeline.results.tracking import experiment, log_job
     from rci.pipeline.trainings import all_kept, training_jobs, training_remarks
     from rci.reporting.trackers.tracker import open_tracker
 
@@ -152,7 +152,7 @@ def select(
     from rci.pipeline.config import stage_flags
 
     prepare_process()  # before anything imports JAX
-    from rci.pipeline.selection import select_policies, selection_remarks, selection_table
+    from rci.pipeline.commands.selection import select_policies, selection_remarks, selection_table
 
     inputs = {"episodes": episodes, "labels": labels, "costs": costs}
     chosen = select_policies(inputs, policies, budget, rule, share, stage_flags(settings), seed)

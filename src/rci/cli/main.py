@@ -22,7 +22,7 @@ from rci.cli.stages import collect, evaluate, inspect, label
 from rci.cli.studies import paper, reference, sweep
 from rci.cli.view import view
 from rci.engines.signals import end_politely
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 
 ENDED = tuple(128 + number for number in (signal.SIGINT, signal.SIGTERM))  # exit codes
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import (
+from rci.pipeline.commands.command_line import (
     Address,
     AsJson,
     EngineName,
@@ -77,7 +77,7 @@ def report(
     """
     from rci.engines.engine import reporting
     from rci.engines.progress import show_progress
-    from rci.pipeline.summary import rebuild_report
+    from rci.pipeline.results.summary import rebuild_report
 
     with show_progress() as report, reporting(report, "report"):
         page = rebuild_report(folder)

@@ -11,7 +11,7 @@ import typer
 
 from rci.cli.command_jobs import Shown, run_here, run_in_workers
 from rci.data.errors import RciError
-from rci.pipeline.command_line import (
+from rci.pipeline.commands.command_line import (
     MAX_SEED,
     Address,
     AsJson,
@@ -155,7 +155,7 @@ def _compare(
     import shutil
 
     from rci.engines.progress import show_progress
-    from rci.pipeline.comparison import run_comparison
+    from rci.pipeline.commands.comparison import run_comparison
 
     if seed + seeds - 1 > MAX_SEED:
         raise RciError(f"the last of {seeds} seeds from {seed} on is above {MAX_SEED}.")

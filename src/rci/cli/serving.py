@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rci.data.cache import cache_folder
+from rci.data.disk.cache import cache_folder
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.data.store import read, read_manifest, write_file
@@ -17,8 +17,8 @@ from rci.data.types import Episodes, Labels, StepCosts
 from rci.formats.lerobot.cameras import read_camera
 from rci.formats.lerobot.info import is_lerobot
 from rci.labeling.people.answers import UNSURE
+from rci.labeling.people.desk.queue import Order
 from rci.labeling.people.files import read_answers
-from rci.labeling.people.queue import Order
 from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit
 from rci.labeling.server import serve as serve_exhibit

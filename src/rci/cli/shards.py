@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import (
+from rci.pipeline.commands.command_line import (
     Address,
     AsJson,
     EngineName,

@@ -9,7 +9,7 @@ import typer
 
 from rci.cli.command_jobs import Shown, run_here, show
 from rci.data.errors import RciError
-from rci.pipeline.command_line import AsJson, Out, Overwrite, Seed, Settings, Verbose
+from rci.pipeline.commands.command_line import AsJson, Out, Overwrite, Seed, Settings, Verbose
 
 
 def collect(

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rci.data.errors import RciError
-from rci.pipeline.command_line import (
+from rci.pipeline.commands.command_line import (
     Address,
     AsJson,
     EngineName,
@@ -142,7 +142,7 @@ def reference(
     from rci.engines.engine import Engine
     from rci.engines.progress import show_study
     from rci.pipeline.config import parse_flags
-    from rci.pipeline.known_danger import rows_file
+    from rci.pipeline.results.known_danger import rows_file
     from rci.studies.reference.study import parse_prices, run_reference
     from rci.studies.reference.table import criteria_lines, reference_table
     from rci.tasks import TASKS, get

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rci.pipeline.command_line import AsJson, print_json
+from rci.pipeline.commands.command_line import AsJson, print_json
 
 
 def view(
@@ -33,7 +33,7 @@ def view(
 
     Example: rci view runs/demo/episodes runs/demo/costs --labels runs/demo/labels --out demo.rrd
     """
-    from rci.pipeline.viewing import view_episodes
+    from rci.pipeline.commands.viewing import view_episodes
 
     found = view_episodes(episodes, costs, labels, takeovers, monitor, frames, episode, out, overwrite)
     if as_json:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rci.collection.ppo import Config, blank_actor, noisy_action
 from rci.collection.training import train
-from rci.data.models import Demonstrators, SavedModel
+from rci.data.artefacts.models import Demonstrators, SavedModel
 from rci.data.record import expect
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.tasks import get

@@ -18,8 +18,8 @@ import numpy as np
 
 from rci.collection.ppo import Actor, Config, blank_start, mean_action, noisy_action, scaling_of
 from rci.collection.training import Start, train
+from rci.data.artefacts.models import Informed, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Informed, SavedModel
 from rci.data.record import Array, expect
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.tasks import get

@@ -15,8 +15,8 @@ import numpy as np
 
 from rci.collection.informed import drive
 from rci.collection.recipe import BATCH
+from rci.data.artefacts.models import Informed
 from rci.data.errors import RciError
-from rci.data.models import Informed
 from rci.data.options import require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Takeovers

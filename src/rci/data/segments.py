@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rci.data.episodes import Episodes, rows_of
+from rci.data.artefacts.episodes import Episodes, rows_of
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.takeovers import Takeovers
 from rci.data.errors import RciError
-from rci.data.labels import Labels
 from rci.data.record import Array, expect
-from rci.data.takeovers import Takeovers
 
 RUN, FIRST_STEP = (
     "cut from",

@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from rci.data import files
+from rci.data.artefacts.policy_estimates import Estimates
+from rci.data.artefacts.reference import Reference
+from rci.data.disk import files
+from rci.data.disk.files import alive as alive
+from rci.data.disk.files import own_file
+from rci.data.disk.files import write_file as write_file
+from rci.data.disk.manifest import check_manifest
 from rci.data.errors import RciError
-from rci.data.files import alive as alive
-from rci.data.files import own_file
-from rci.data.files import write_file as write_file
-from rci.data.manifest import check_manifest
-from rci.data.policy_estimates import Estimates
 from rci.data.record import NPY_ERRORS, Array, Record, array_digest, content_digest, fitting
-from rci.data.reference import Reference
 from rci.data.types import (
     Behaviour,
     Checkpoint,

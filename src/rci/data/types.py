@@ -1,7 +1,7 @@
 """The types that cross between stages. Each is checked once, when it is built.
 
-Episodes and their oracle are in `episodes.py`, labels in `labels.py`, step costs in `costs.py`, fitted models in
-`models.py`; all are imported from here.
+Episodes and their oracle are in `artefacts/episodes.py`, labels, step costs and fitted models beside them; all are
+imported from here.
 """
 
 from __future__ import annotations
@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episode, Episodes, Oracle, first_true, rows_of
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episode, Episodes, Oracle, first_true, rows_of
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.models import (
+    Behaviour,
+    Checkpoint,
+    Demonstrators,
+    Informed,
+    Policy,
+    SavedModel,
+    SavedMonitor,
+)
+from rci.data.artefacts.signals import Signal, Signals
+from rci.data.artefacts.takeovers import Takeovers
 from rci.data.errors import RciError
-from rci.data.labels import Labels
-from rci.data.models import Behaviour, Checkpoint, Demonstrators, Informed, Policy, SavedModel, SavedMonitor
 from rci.data.record import Array, Record, check_finite, check_lengths, set_fields
-from rci.data.signals import Signal, Signals
-from rci.data.takeovers import Takeovers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -168,7 +176,7 @@ class Scores(Record):
 
     def plot(self) -> Figure:
         """Returns, violated episodes apart, as a matplotlib figure."""
-        from rci.data.plots import plot_scores
+        from rci.data.artefacts.plots import plot_scores
 
         return plot_scores(self)
 

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.labels import named_channels
+from rci.data.artefacts.models import SavedModel, SavedMonitor
+from rci.data.artefacts.signals import labels_in
 from rci.data.errors import RciError, unknown_name
-from rci.data.labels import named_channels
-from rci.data.models import SavedModel, SavedMonitor
 from rci.data.record import Array, fitting, float32_numbers
-from rci.data.signals import labels_in
 from rci.data.store import read
 from rci.deploy.layers import part
 from rci.deploy.scorers import SCORERS, Scorer

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from rci.data.artefacts.models import Policy
+from rci.data.disk.files import replacing
 from rci.data.errors import RciError
 from rci.data.extras import require_extra
-from rci.data.files import replacing
-from rci.data.models import Policy
 from rci.data.record import Array, check_seed, expect
 from rci.data.store import versions
 from rci.deploy.onnx_graph import (

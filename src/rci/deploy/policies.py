@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rci.data.artefacts.models import Policy, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Policy, SavedModel
 from rci.data.record import Array, fitting
 from rci.data.store import read
 from rci.deploy import attention

@@ -11,8 +11,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from rci.data.cache import cache_folder
-from rci.data.files import take_lock
+from rci.data.disk.cache import cache_folder
+from rci.data.disk.files import take_lock
 
 
 def available_cores() -> list[int]:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.disk.files import placing, saying
 from rci.data.errors import RciError
-from rci.data.files import placing, saying
 from rci.engines.engine import refuse_password
 
 MANIFEST = "manifest.json"

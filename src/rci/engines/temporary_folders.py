@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rci.data.files import alive, saying
+from rci.data.disk.files import alive, saying
 
 WORK, CLUSTER = "rci-work", "rci-ray"  # begin the names: of workers' folders, and of clusters on this machine
 

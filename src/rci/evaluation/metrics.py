@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.artefacts.models import Policy
 from rci.data.errors import RciError, unknown_name
-from rci.data.models import Policy
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Oracle, Scores, first_true
 from rci.tasks import get, make_vec, observe_truth

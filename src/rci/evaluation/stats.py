@@ -14,8 +14,8 @@ from scipy import stats
 
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.data.shares import check_confidence
-from rci.data.shares import clopper_pearson as clopper_pearson
+from rci.data.risk.shares import check_confidence
+from rci.data.risk.shares import clopper_pearson as clopper_pearson
 
 
 def welch_t_test(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:

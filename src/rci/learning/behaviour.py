@@ -4,10 +4,10 @@ It depends on no cost, budget or seed of a learner, so it is trained once per da
 its proposals: the actions that it might take at each recorded observation are decoded once and kept with it, and an
 update only picks some of them.
 
-`mixture`  Gaussians fitted by likelihood: proposals as wide as the logs, and a density. See `rci.learning.mixture`.
-`vae`      the paper's, of BCQ. See `rci.learning.vae`.
+`mixture`  Gaussians fitted by likelihood: proposals as wide as the logs, and a density. See `proposals/mixture.py`.
+`vae`      the paper's, of BCQ. See `proposals/vae.py`.
 
-Some episodes have no part in the fit; on them is measured how far the proposals reach. See `rci.learning.reach`.
+Some episodes have no part in the fit; on them is measured how far the proposals reach. See `proposals/reach.py`.
 
 Deviates: trained beforehand and frozen, instead of alongside the critics.
 """
@@ -26,8 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rci.data.artefacts.models import Behaviour, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Behaviour, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels, Transitions
@@ -48,9 +48,9 @@ from rci.learning.demonstrations import (
     pools_for,
     with_demonstrations,
 )
-from rci.learning.mixture import MixtureBehaviour
-from rci.learning.reach import measure_reach
-from rci.learning.vae import Vae
+from rci.learning.proposals.mixture import MixtureBehaviour
+from rci.learning.proposals.reach import measure_reach
+from rci.learning.proposals.vae import Vae
 from rci.nets.arrays import from_arrays, to_arrays
 from rci.nets.dense import Normaliser
 from rci.nets.keys import stage_key

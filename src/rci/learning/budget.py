@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rci.data.budgets import Budget, Limit, limits
 from rci.data.errors import RciError
 from rci.data.record import Array
+from rci.data.risk.budgets import Budget, Limit, limits
 from rci.data.types import StepCosts
 from rci.learning.losses import Number
 

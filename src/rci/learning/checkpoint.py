@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.artefacts.models import Checkpoint, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Checkpoint, SavedModel
 from rci.nets.arrays import from_arrays, to_arrays
 
 History = list[dict[str, float]]

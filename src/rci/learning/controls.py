@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from rci.data.errors import RciError
 from rci.learning.dataset import Batch
-from rci.learning.vae import Vae
+from rci.learning.proposals.vae import Vae
 
 
 def summed_steps(key: jax.Array, rows: int, cost_steps: int, cost_lambda: float, longest: int) -> jax.Array:

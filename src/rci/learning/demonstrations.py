@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.artefacts.labels import by_channel
 from rci.data.errors import RciError
-from rci.data.labels import by_channel
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.dataset import Pools, pools_of

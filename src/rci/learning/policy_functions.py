@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.artefacts.models import Policy
 from rci.data.errors import RciError
-from rci.data.models import Policy
 from rci.data.record import Array
 from rci.learning.base import Learner
 from rci.learning.behaviour import Config as BehaviourConfig

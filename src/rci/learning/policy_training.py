@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.data.budgets import Budget, Limit, limits, parse_budget, refuse_percentiles
+from rci.data.artefacts.labels import named_channels, per_channel
+from rci.data.artefacts.models import Behaviour, Policy, SavedModel
+from rci.data.artefacts.signals import named_signals
 from rci.data.errors import RciError
-from rci.data.labels import named_channels, per_channel
-from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.record import Array, expect
-from rci.data.signals import named_signals
+from rci.data.risk.budgets import Budget, Limit, limits, parse_budget, refuse_percentiles
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.behaviour import FrozenBehaviour, episodes_apart, fit_behaviour, restore_behaviour
 from rci.learning.budget import audited, kept_budget, threshold
@@ -32,8 +32,8 @@ from rci.learning.demonstrations import (
     refuse_useless,
     with_demonstrations,
 )
-from rci.learning.judging.calibration import calibrate
-from rci.learning.judging.world import Settings as WorldSettings
+from rci.learning.judging.simulation.calibration import calibrate
+from rci.learning.judging.simulation.world import Settings as WorldSettings
 from rci.learning.learners import LEARNERS, parse_options, refuse_few_proposals, refuse_unweighed
 from rci.learning.policy_functions import compiled, restore_policy
 from rci.learning.train import train

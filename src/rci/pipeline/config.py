@@ -104,7 +104,7 @@ def config_of(task: str, preset: str, layers: Sequence[Table]) -> RunConfig:
 
 def _with_plain_budgets(config: RunConfig) -> RunConfig:
     """The same settings with 5% as 0.05, so that both are one run to everything that comes after."""
-    from rci.data.budgets import parse_budget
+    from rci.data.risk.budgets import parse_budget
 
     budgets = tuple(parse_budget(b) if isinstance(b, str) and "%" in b else b for b in config.compare.budgets)
     return dataclasses.replace(config, compare=dataclasses.replace(config.compare, budgets=budgets))

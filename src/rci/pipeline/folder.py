@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rci.data.disk.files import saying, take_lock, write_file
 from rci.data.errors import RciError
-from rci.data.files import saying, take_lock, write_file
 from rci.engines.engine import Accept, Engine, Named, Report, accept_none
 from rci.pipeline.jobs import Job
 from rci.pipeline.run_jobs import run_jobs

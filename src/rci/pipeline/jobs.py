@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from rci.data import store
+from rci.data.artefacts.models import Policy
 from rci.data.code import code_digest
 from rci.data.errors import RciError
 from rci.data.extras import require_modules
-from rci.data.models import Policy
 from rci.data.options import build
 from rci.data.record import Record
 from rci.data.store import Provenance
@@ -310,7 +310,7 @@ def _monitor(job: Job, progress: Progress) -> Record:
 
 def _estimate(job: Job, progress: Progress) -> Record:
     """What the logs say of several policies, by trials that begin as the runs of a part do."""
-    from rci.data.policy_estimates import Estimates
+    from rci.data.artefacts.policy_estimates import Estimates
     from rci.learning import restore_policy
     from rci.learning.judging.estimate import estimate_all
     from rci.pipeline.assessing.parts import judged_runs

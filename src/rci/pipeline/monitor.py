@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.artefacts.signals import named_signals
 from rci.data.errors import RciError
 from rci.data.record import Array, expect
-from rci.data.signals import named_signals
 from rci.data.types import Episodes, Labels, SavedMonitor, StepCosts
 from rci.deploy.monitor import monitor_record, risk_of
 from rci.evaluation.detection import RATES, choose_level, detection_curve

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rci.data.budgets import in_words
 from rci.data.errors import RciError, unknown_method, unknown_name
 from rci.data.extras import require_modules
+from rci.data.risk.budgets import in_words
 from rci.pipeline.config import RunConfig
 from rci.pipeline.jobs import Job
 
@@ -43,8 +43,8 @@ def check_config(config: RunConfig) -> None:
     """Find mistakes in the settings before any work is done."""
     from rci.collection import ppo
     from rci.collection.recipe import needs_demonstrators
-    from rci.data.budgets import limits, parse_budget, refuse_percentiles
     from rci.data.options import build
+    from rci.data.risk.budgets import limits, parse_budget, refuse_percentiles
     from rci.labeling import NOISES
     from rci.learning import LEARNERS, behaviour, parse_options, refuse_few_proposals
     from rci.learning.budget import allowed_sum
@@ -112,7 +112,7 @@ def redistributor_settings(config: RunConfig, method: str) -> dict[str, Any]:
 
 def entries(config: RunConfig) -> list[Entry]:
     """Every policy to be trained. Reward-only has one budget, infinity."""
-    from rci.data.budgets import parse_budget
+    from rci.data.risk.budgets import parse_budget
 
     budgets = [parse_budget(budget) for budget in config.compare.budgets]
     return [

@@ -8,8 +8,8 @@ from rci.engines.engine import Engine, Report, reporting
 from rci.pipeline.config import RunConfig
 from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed, write_json
 from rci.pipeline.plan import check_config, plan
-from rci.pipeline.summary import write_summary
-from rci.pipeline.tracking import experiment, log_figures, logging_jobs
+from rci.pipeline.results.summary import write_summary
+from rci.pipeline.results.tracking import experiment, log_figures, logging_jobs
 from rci.reporting.trackers.tracker import UNTRACKED, Tracker
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rci.data import store
-from rci.data.cache import cache_folder
+from rci.data.disk.cache import cache_folder
+from rci.data.disk.files import lock
 from rci.data.errors import RciError
-from rci.data.files import lock
 from rci.engines.engine import Progress
 from rci.engines.object_store import ObjectStore, is_sound
 from rci.pipeline.companions import oracle_of, takeovers_of

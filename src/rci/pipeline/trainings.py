@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rci.data.budgets import in_words
+from rci.data.risk.budgets import in_words
 from rci.data.store import read_manifest
 from rci.pipeline.jobs import Job
 
@@ -65,7 +65,7 @@ def cut_jobs(episodes: Path, takeovers: Path, out: Path) -> list[Job]:
 
 def training_remarks(policies: Sequence[Path], behaviour: Path | None) -> list[str]:
     """Sentences about trained policies and the behaviour model that proposes to them; none if all is well."""
-    from rci.learning.reach import describe_reach
+    from rci.learning.proposals.reach import describe_reach
 
     remarks = [say(_info(policy)) for policy in policies for say in (not_kept, worse_than_logs)]
     if behaviour is not None:

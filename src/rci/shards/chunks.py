@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
 from rci.data.errors import RciError
-from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.formats.cleaning.gaps import rows_without_gaps
 from rci.formats.importing.imported import Source, checked

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rci.data.disk.files import replacing, saying, write_file
 from rci.data.errors import RciError
-from rci.data.files import replacing, saying, write_file
 from rci.engines.object_store import open_address
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
-from rci.data.cache import cache_folder
+from rci.data.disk.cache import cache_folder
 from rci.data.errors import RciError, printable
 from rci.data.record import Array
 from rci.data.store import Provenance

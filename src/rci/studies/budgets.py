@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Report
-from rci.pipeline.comparison import Variant, parse_variants
+from rci.pipeline.commands.comparison import Variant, parse_variants
 from rci.pipeline.config import RunConfig, config_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
 
 VERSION = 4  # to be raised when something outside of the settings changes what policies are

@@ -31,12 +31,12 @@ from rci.data.record import Array
 from rci.engines.cores import prepare_process
 from rci.engines.engine import Engine
 from rci.engines.progress import show_study
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.pipeline.config import PAPERS_LEARNER, RunConfig, load_config, parse_flags
 from rci.pipeline.folder import alone_in, prepare_folder, write_json
 from rci.pipeline.jobs import Job
 from rci.pipeline.plan import check_config, plan, redistributor_settings
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.study import RowsFile, Study, complete, key_from
 
 # Of the learners, over those of the run; another learner is named by its "method".

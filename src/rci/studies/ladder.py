@@ -27,12 +27,12 @@ from rci.data.options import build
 from rci.data.store import write_file
 from rci.engines.engine import Engine
 from rci.engines.progress import show_study
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.pipeline.config import PAPERS_LEARNER, RunConfig, load_config
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.plan import check_config, plan, redistributor_settings
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.results.rows import Row, read_rows
 from rci.studies.study import RowsFile, Study, complete, key_from, once
 from rci.tasks import get
 

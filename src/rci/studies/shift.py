@@ -21,11 +21,11 @@ from rci.data.store import write_file
 from rci.engines.cores import prepare_process
 from rci.engines.engine import Engine
 from rci.engines.progress import show_study
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.pipeline.config import load_config
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.study import RowsFile, Study, complete
 
 
@@ -95,7 +95,7 @@ def plan(task: str, seed: int, episodes: int, work: Path) -> list[Job]:
 def found_row(task: str, recipe: str, seed: int, work: Path) -> Row:
     """What became of one kind of episodes."""
     from rci.evaluation.uncertainty import trust
-    from rci.pipeline.comparison import exact_risk
+    from rci.pipeline.commands.comparison import exact_risk
     from rci.redistribution import score
 
     folder = work / f"seed{seed}"

@@ -22,7 +22,7 @@ from rci.data.errors import RciError
 from rci.engines.engine import Engine, Named, Report, Task
 from rci.pipeline.folder import read_timings, run_timed, write_json
 from rci.pipeline.jobs import Job
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.results.rows import Row, read_rows
 
 Cell = TypeVar("Cell", bound=Hashable)
 Tell = Callable[[int, int, float], None]  # cells done, cells in all, seconds left (inf = not known)

@@ -24,7 +24,7 @@ from rci.engines.engine import LOCAL, Engine, Report
 from rci.pipeline.companions import takeovers_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
 
 VERSION = 1  # to be raised when something outside of the settings changes what policies are

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import Episode, Episodes
+from rci.data.artefacts.episodes import Episode, Episodes
+from rci.data.artefacts.signals import Signal
 from rci.data.record import Array
-from rci.data.signals import Signal
 from rci.tasks.film import Film
 
 MOST_TRACKS = 96  # signals that are sent, to choose from

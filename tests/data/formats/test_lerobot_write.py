@@ -17,10 +17,10 @@ from lerobot_frames import LENGTHS, STOPS
 from test_lerobot_read import SAMPLES, VERSIONS, change_table, data_file
 
 import rci
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.signals import Signal, Signals
+from rci.data.artefacts.takeovers import Takeovers
 from rci.data.errors import RciError
-from rci.data.signals import Signal, Signals
-from rci.data.takeovers import Takeovers
 from rci.formats.lerobot import layout
 from rci.formats.lerobot.statistics import joined, statistics
 from rci.formats.writers import parquet

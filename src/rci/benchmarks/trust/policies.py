@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.models import Behaviour, Policy
+from rci.data.artefacts.models import Behaviour, Policy
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels
 from rci.learning import learn

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from rci.benchmarks.trust.policies import NAMES, SIZES, UPDATES, policies_of
 from rci.benchmarks.trust.worlds import TASKS, logs_of, truth_of
-from rci.data.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
 from rci.engines.engine import Report, reporting
 from rci.learning import fit_behaviour
 from rci.learning.behaviour import Config as BehaviourConfig
 from rci.learning.behaviour import episodes_apart
 from rci.learning.judging.combination import Opinion
 from rci.learning.judging.estimate import Findings, concluded, gather, look_at
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.studies.study import RowsFile, Tell, key_from, silent
 
 VERSION = 2  # to be raised when something outside of the settings changes what is found

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rci.benchmarks.trust.study import BUDGETS, LEVEL, estimate_of, truth_in
-from rci.data.estimates import DEPLOY, REFUSE, UNSURE
-from rci.pipeline.rows import Row
+from rci.data.risk.estimates import DEPLOY, REFUSE, UNSURE
+from rci.pipeline.results.rows import Row
 
 
 class Figures(NamedTuple):

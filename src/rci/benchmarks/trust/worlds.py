@@ -13,8 +13,8 @@ import numpy as np
 
 from rci.benchmarks.trust import rover, tank
 from rci.benchmarks.trust.simulator import record, record_logs
+from rci.data.artefacts.models import Policy
 from rci.data.errors import unknown_name
-from rci.data.models import Policy
 from rci.data.record import Array
 from rci.data.types import Episodes, Labels
 from rci.tasks import get, observe_truth

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rci.data.artefacts.signals import Signal, Signals
 from rci.data.errors import RciError, unknown_name
-from rci.data.signals import Signal, Signals
 from rci.data.toml import parse_toml
 from rci.formats.bags.decoding import Step
 

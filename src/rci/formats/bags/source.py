@@ -13,7 +13,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.formats.bags.bag import files_of_bags, open_bag
 from rci.formats.bags.grid import Grid

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.disk.files import sync
 from rci.data.errors import RciError
-from rci.data.files import sync
 from rci.data.record import Array
 
 BLOCK = 1 << 20  # bytes that are hashed at a time

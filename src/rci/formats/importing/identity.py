@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.artefacts.signals import Signal, Signals
 from rci.data.errors import RciError
 from rci.data.record import Array, fitting
-from rci.data.signals import Signal, Signals
 
 MOST_NAMES = 4096  # numbers of one observation; pixels have no names
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.data.episodes import Episodes, first_true
+from rci.data.artefacts.episodes import Episodes, first_true
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.signals import Signals
+from rci.data.artefacts.takeovers import Takeovers
 from rci.data.errors import RciError
-from rci.data.labels import Labels
 from rci.data.record import Array
-from rci.data.signals import Signals
-from rci.data.takeovers import Takeovers
 from rci.formats.importing.identity import fitted_signals, keys_by_name
 
 Progress = Callable[[float], None]

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import episodes_meta
+from rci.data.artefacts.episodes import episodes_meta
+from rci.data.artefacts.labels import Labels
+from rci.data.disk.files import sync_folder
 from rci.data.errors import RciError
-from rci.data.files import sync_folder
-from rci.data.labels import Labels
 from rci.data.record import Array, content_digest
 from rci.data.store import UNKNOWN, Provenance, manifest_text, placing, write_manifest
 from rci.formats.importing.identity import fitted_signals, keys_by_name

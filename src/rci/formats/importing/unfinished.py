@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.disk.files import beside, placing, sync, sync_folder, take_lock
 from rci.data.errors import RciError
-from rci.data.files import beside, placing, sync, sync_folder, take_lock
 from rci.data.record import Array
 from rci.data.store import versions
 from rci.formats.importing.growing import GrowingArray

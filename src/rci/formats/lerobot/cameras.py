@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError, unknown_name
 from rci.formats.lerobot.info import Info, read_info
 from rci.formats.lerobot.recorded import Clip, Recorded, read_recorded

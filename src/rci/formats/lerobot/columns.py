@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.signals import Signal
 from rci.data.errors import RciError
-from rci.data.labels import Labels
 from rci.data.record import Array, expect
-from rci.data.signals import Signal
 from rci.data.types import kept_rows
 from rci.formats.importing.imported import optional
 from rci.formats.lerobot.info import NUMBERS

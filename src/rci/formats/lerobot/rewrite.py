@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
+from rci.data.disk.files import replacing
 from rci.data.errors import RciError
-from rci.data.files import replacing
 from rci.data.record import Array
 from rci.formats.importing.imported import Progress, damaged, optional
 from rci.formats.lerobot.columns import feature

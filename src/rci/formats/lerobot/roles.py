@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from rci.data.artefacts.signals import Signal, Signals
 from rci.data.errors import RciError, unknown_name
-from rci.data.signals import Signal, Signals
 from rci.formats.lerobot.info import Info
 from rci.formats.tables.mapping import read_table
 

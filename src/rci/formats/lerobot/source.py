@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.importing.identity import key_lines

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.signals import Signals
+from rci.data.artefacts.takeovers import Takeovers
+from rci.data.disk.files import replacing
 from rci.data.errors import RciError, unknown_name
-from rci.data.files import replacing
-from rci.data.labels import Labels
 from rci.data.record import Array
-from rci.data.signals import Signals
-from rci.data.takeovers import Takeovers
 from rci.formats.importing.imported import Progress, silent
 from rci.formats.lerobot.columns import added_columns, feature
 from rci.formats.lerobot.info import INFO

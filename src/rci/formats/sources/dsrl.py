@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
 from rci.data.errors import RciError
-from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.formats.importing.identity import recorded_signals
 from rci.formats.importing.imported import Imported, Progress, Source, gather, optional, silent

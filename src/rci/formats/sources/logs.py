@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.record import Array
 from rci.formats.cleaning.gaps import Gaps
 from rci.formats.cleaning.whole_runs import BEGIN, Tally, complete_runs, taken_in

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.signals import Signal, Signals
+from rci.data.disk.files import own_file
 from rci.data.errors import RciError
-from rci.data.files import own_file
 from rci.data.record import Array
-from rci.data.signals import Signal, Signals
 from rci.formats.importing.identity import recorded_signals
 from rci.formats.importing.imported import Imported, Piece, Progress, Source, gather, silent
 from rci.formats.sources.minari_storage import STORAGES, EpisodeReader

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rci.data.disk.files import own_file
 from rci.data.errors import RciError
-from rci.data.files import own_file
 from rci.data.record import Array
 from rci.formats.importing.imported import damaged, optional
 from rci.formats.sources.flat import NUMBERS

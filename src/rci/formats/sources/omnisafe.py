@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.formats.importing.imported import Imported, Progress, Source, gather, silent
 from rci.formats.sources.flat import Layout, Mismatch, flat_source

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rci.data.episodes import first_true
+from rci.data.artefacts.episodes import first_true
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.importing.identity import key_lines

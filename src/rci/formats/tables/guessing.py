@@ -9,8 +9,8 @@ from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
+from rci.data.artefacts.signals import Signal, Signals
 from rci.data.errors import RciError, unknown_name
-from rci.data.signals import Signal, Signals
 from rci.formats.tables.formula import parse_formula
 from rci.formats.tables.mapping import KEY_PREFIX, LISTS, SINGLE, VECTORS, ColumnNames
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rci.data.disk.files import saying
 from rci.data.errors import RciError
-from rci.data.files import saying
 from rci.formats.importing.imported import CHUNK_BYTES
 from rci.formats.tables.block import Block
 from rci.formats.tables.parquet import parquet_blocks, parquet_columns, parquet_rows

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from rci.data.disk.files import saying
 from rci.data.errors import RciError
-from rci.data.files import saying
 from rci.formats.tables.block import BLOCK_ROWS, Block
 
 BLOCK_TEXT = 1 << 23  # characters of rows that are held at a time

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.signals import named_signals
+from rci.data.disk.files import replacing, write_file
 from rci.data.errors import RciError
-from rci.data.files import replacing, write_file
-from rci.data.labels import Labels
 from rci.data.record import Array, expect
-from rci.data.signals import named_signals
 from rci.data.types import Transitions, kept_rows
 
 

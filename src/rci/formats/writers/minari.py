@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes
+from rci.data.artefacts.labels import Labels
+from rci.data.disk.files import replacing
 from rci.data.errors import RciError
-from rci.data.files import replacing
-from rci.data.labels import Labels
 from rci.data.record import Array
 from rci.formats.importing.imported import Progress, optional, silent
 from rci.formats.sources.minari import datasets_root

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes, rows_of
-from rci.data.labels import Labels
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes, rows_of
+from rci.data.artefacts.labels import Labels
 from rci.data.record import Array
 from rci.formats.importing.imported import Progress, optional, silent
 from rci.formats.tables.mapping import KEY_PREFIX

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.costs import StepCosts
-from rci.data.episodes import Episodes, rows_of
+from rci.data.artefacts.costs import StepCosts
+from rci.data.artefacts.episodes import Episodes, rows_of
+from rci.data.artefacts.labels import Labels
+from rci.data.artefacts.takeovers import Takeovers
+from rci.data.disk.files import replacing
 from rci.data.errors import RciError
-from rci.data.files import replacing
-from rci.data.labels import Labels
 from rci.data.record import Array
-from rci.data.takeovers import Takeovers
 from rci.formats.importing.imported import optional
 
 MOST_SIGNALS = 1024  # lines that are drawn

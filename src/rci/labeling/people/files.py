@@ -12,8 +12,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from rci.data.disk.files import write_file
 from rci.data.errors import RciError, unknown_name
-from rci.data.files import write_file
 from rci.data.record import check_lengths
 from rci.data.types import Labels
 from rci.labeling.people.answers import SAFE, STOP, VERDICTS, Answer, check_name

@@ -19,10 +19,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from rci.data.errors import RciError
-from rci.labeling.people.assignment import ConflictError, Desk
-from rci.labeling.people.journal import NotSavedError
-from rci.labeling.people.progress import progress
-from rci.labeling.people.queue import Item
+from rci.labeling.people.desk.assignment import ConflictError, Desk
+from rci.labeling.people.desk.journal import NotSavedError
+from rci.labeling.people.desk.progress import progress
+from rci.labeling.people.desk.queue import Item
 from rci.labeling.server.exhibit import Exhibit
 from rci.labeling.server.fields import action_id, as_shown, given_answer, read_json
 from rci.labeling.server.guard import Guard, refuse

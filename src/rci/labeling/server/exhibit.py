@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.record import Array
 from rci.labeling.server.film_bytes import film_bytes
 from rci.labeling.server.films import film_of, picture_at, signals_of

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from rci.labeling.people.answers import STOP, VERDICTS, Answer
-from rci.labeling.people.assignment import Given
+from rci.labeling.people.desk.assignment import Given
 from rci.labeling.people.remarks import check_chosen, check_intervals, check_note, check_reasons
 from rci.labeling.server.exhibit import Exhibit
 

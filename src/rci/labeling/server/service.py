@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rci.data.episodes import Episodes
+from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.labeling.people.answers import check_name
-from rci.labeling.people.assignment import Desk
-from rci.labeling.people.queue import Order, make_queue
+from rci.labeling.people.desk.assignment import Desk
+from rci.labeling.people.desk.queue import Order, make_queue
+from rci.labeling.people.desk.session import open_session
 from rci.labeling.people.remarks import check_kinds
-from rci.labeling.people.session import open_session
 from rci.labeling.server.app import make_app
 from rci.labeling.server.exhibit import Exhibit
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server

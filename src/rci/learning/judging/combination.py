@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rci.data.estimates import Interval
 from rci.data.record import Array
+from rci.data.risk.estimates import Interval
 
 RIGHT = math.pi / 2
 SHARED = 0.5  # correlation of the errors of any two methods: all of them read the same logs

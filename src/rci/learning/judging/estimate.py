@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rci.data.artefacts.models import Behaviour, Policy
 from rci.data.errors import RciError
-from rci.data.estimates import Interval, PolicyEstimate, Support
-from rci.data.models import Behaviour, Policy
 from rci.data.record import Array, expect
-from rci.data.shares import check_confidence, clopper_pearson
+from rci.data.risk.estimates import Interval, PolicyEstimate, Support
+from rci.data.risk.shares import check_confidence, clopper_pearson
 from rci.data.types import Episodes, Labels
 from rci.learning.judging.combination import (
     Opinion,

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rci.data.artefacts.models import Behaviour, Policy, SavedModel
 from rci.data.errors import RciError
-from rci.data.models import Behaviour, Policy, SavedModel
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, Transitions
@@ -26,9 +26,9 @@ from rci.learning.behaviour import (
 from rci.learning.dataset import Dataset, Scaling, flat_features, measure_scaling, to_device
 from rci.learning.demonstrations import no_costs
 from rci.learning.judging.hazard import Steps, steps_of
+from rci.learning.judging.simulation.trials import Worlds, fit_worlds, limit_hazards
+from rci.learning.judging.simulation.world import Settings as WorldSettings
 from rci.learning.judging.support import Recorded, measure_recorded
-from rci.learning.judging.trials import Worlds, fit_worlds, limit_hazards
-from rci.learning.judging.world import Settings as WorldSettings
 from rci.nets.keys import stage_key
 
 Progress = Callable[[float], None]

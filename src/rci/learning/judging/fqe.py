@@ -35,12 +35,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rci.data.artefacts.models import Policy
 from rci.data.errors import RciError
-from rci.data.models import Policy
 from rci.data.options import build_parts, require_positive
 from rci.data.record import Array, expect
 from rci.data.types import Episodes, Labels, StepCosts, Transitions
 from rci.learning.dataset import Dataset, Scaling, flat_features, held_out, measure_scaling, to_device
+from rci.learning.judging.actions import policy_actions
 from rci.learning.losses import (
     bellman_target,
     cost_continues,
@@ -53,7 +54,7 @@ from rci.nets.dense import PairMlp
 from rci.nets.keys import derived_seed, stage_key
 
 CHUNK = 500  # updates per compiled call
-PIECE = 2048  # rows that are looked at in one compiled call, episodes that are stepped at once
+PIECE = 2048  # rows that are looked at in one compiled call
 
 
 @dataclass(frozen=True)
@@ -170,31 +171,6 @@ def targets(
             *data.cost_range,
         ),
     )
-
-
-def policy_actions(policy: Policy, obs: Array, counts: Array) -> Array:
-    """What the policy does at each recorded observation, [observations, a], as when it is evaluated.
-
-    A policy with a memory goes along every episode, `counts` observations each; to others each one stands alone.
-    """
-    if policy.step is None:
-        raise RciError("this policy holds weights only; read it with rci.load to judge it.")
-    if not jax.tree.leaves(policy.memory):
-        counts = np.ones(len(obs), int)
-    start = np.cumsum(counts) - counts
-    size = min(PIECE, len(counts))
-    action = np.zeros((len(obs), int(policy.info["action_size"])), np.float32)
-    for first in range(0, len(counts), size):
-        piece = np.arange(first, first + size) % len(counts)  # always of one size: compiled once
-        memory = policy.begin(size)
-        for t in range(int(counts[piece].max())):
-            row = start[piece] + np.minimum(t, counts[piece] - 1)
-            there = t < counts[piece]
-            answer, memory = policy.step(0, memory, obs[row])
-            action[row[there]] = answer[there]
-    if not np.isfinite(action).all():
-        raise RciError("the policy does something that is not finite at a recorded observation.")
-    return action
 
 
 def judge(

@@ -25,7 +25,7 @@ import optax
 
 from rci.data.record import Array
 from rci.learning.dataset import Dataset
-from rci.learning.judging.world import draw_episodes
+from rci.learning.judging.simulation.world import draw_episodes
 from rci.learning.losses import cost_continues, hazard_target, joint_cross_entropy, soft_update
 from rci.nets.dense import PairMlp
 from rci.nets.keys import stage_key

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from rci.data.models import Policy
+from rci.data.artefacts.models import Policy
 from rci.data.record import Array
+from rci.learning.judging.actions import policy_actions
 from rci.learning.judging.combination import Opinion, angle
 from rci.learning.judging.evidence import Evidence, behaviour_policy
-from rci.learning.judging.fqe import policy_actions
 from rci.learning.judging.hazard import Settings as HazardSettings
 from rci.learning.judging.hazard import fit_chances
 from rci.learning.judging.importance import (
@@ -20,7 +20,7 @@ from rci.learning.judging.importance import (
     padded,
     weigh,
 )
-from rci.learning.judging.trials import Trial, try_policy
+from rci.learning.judging.simulation.trials import Trial, try_policy
 
 STEPS, FEWEST, MOST = 9_600, 32, 200  # of a trial, as in `calibration.py`
 FEW = 10  # episodes: of fewer nothing is concluded

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from rci.data.budgets import Budget, parse_budget
+from rci.data.artefacts.models import Policy
 from rci.data.errors import RciError, unknown_name
-from rci.data.estimates import PolicyEstimate, chance_of
-from rci.data.models import Policy
 from rci.data.record import Array, expect
+from rci.data.risk.budgets import Budget, parse_budget
+from rci.data.risk.estimates import PolicyEstimate, chance_of
 from rci.data.types import Episodes, Labels, StepCosts
 from rci.learning.budget import ROUNDING, threshold
 from rci.learning.judging.fqe import Judgement, check_fits, judge_prepared, parse_options, prepare

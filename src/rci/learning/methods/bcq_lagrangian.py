@@ -64,7 +64,7 @@ from rci.learning.losses import (
     squared_error,
     within_range,
 )
-from rci.learning.vae import Vae
+from rci.learning.proposals.vae import Vae
 from rci.nets.dense import Committee, PairMlp, rows_of
 
 SMOOTHING = 0.01  # how much of the smoothed expected cost an update replaces

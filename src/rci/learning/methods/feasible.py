@@ -14,7 +14,7 @@ Critics learn in-sample: no action is ever proposed in a target, so none can be 
    et al., "IDQL", 2023.
 
 The threshold has no part in the training: one training serves every budget. Which threshold keeps which budget is
-tried afterwards, in models of the world; see `rci.learning.judging.calibration`.
+tried afterwards, in models of the world; see `rci.learning.judging.simulation.calibration`.
 
 Step costs: those of `sparse` are labels, so P is a probability, learned by cross-entropy (`head = "hazard"`). Costs
 between 0 and 1 (`sign = "nonnegative"` of a redistributor) can be read as chances that the step itself did it, and have

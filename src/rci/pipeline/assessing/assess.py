@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rci.data import store
+from rci.data.artefacts.policy_estimates import Estimates
 from rci.data.errors import RciError
-from rci.data.estimates import DEPLOY, Verdict, chance_of
-from rci.data.policy_estimates import Estimates
+from rci.data.risk.estimates import DEPLOY, Verdict, chance_of
 from rci.data.types import Episodes, Labels
 from rci.engines.engine import LOCAL, Engine, Report, reporting
 from rci.engines.run import ThisProcess, run_tasks

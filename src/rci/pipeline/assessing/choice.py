@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rci.data.estimates import DEPLOY, PolicyEstimate
+from rci.data.risk.estimates import DEPLOY, PolicyEstimate
 
 ALIKE = 0.01  # bounds that differ by less say the same
 

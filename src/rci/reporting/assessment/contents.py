@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rci.data.estimates import PolicyEstimate, Verdict
 from rci.data.record import Array
+from rci.data.risk.estimates import PolicyEstimate, Verdict
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from rci.data.estimates import Interval, PolicyEstimate
+from rci.data.risk.estimates import Interval, PolicyEstimate
 from rci.reporting.assessment.contents import AssessmentInput, JudgedPolicy, Shown
 from rci.reporting.figures.axes import name_rows, percent_tick, ticks
 from rci.reporting.figures.films import cost_limit

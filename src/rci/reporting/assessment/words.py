@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rci.data.estimates import DEPLOY, POOR_SUPPORT, REFUSE, Interval
+from rci.data.risk.estimates import DEPLOY, POOR_SUPPORT, REFUSE, Interval
 from rci.reporting.assessment.contents import AssessmentInput
 from rci.reporting.numbers import number
 

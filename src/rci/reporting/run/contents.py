@@ -144,7 +144,7 @@ class ReportInput:
     were; its `curve` goes by quantity, its `checkpoints` are those used. `reference`: what is possible when the danger
     is known, from the blind driver to the most careful one; none where nobody measured it. `ladders`: of those learners
     whose threshold has no part in the training. `reach`: of the behaviour model, by the behaviour that recorded; see
-    `rci.learning.reach`; `reach_note`: a sentence where it is poor.
+    `rci.learning.proposals.reach`; `reach_note`: a sentence where it is poor.
     """
 
     task: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rci.data.errors import RciError
 from rci.pipeline.folder import write_json
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.paper.rows import judged_together, read_study
 
 

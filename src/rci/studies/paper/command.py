@@ -10,7 +10,7 @@ from rci.data.errors import RciError
 from rci.engines.cores import available_cores
 from rci.engines.engine import Engine
 from rci.engines.progress import show_study
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.paper.cells import Cell, cells, key_of
 from rci.studies.paper.experiments import Scale
 from rci.studies.paper.questions import QUESTIONS

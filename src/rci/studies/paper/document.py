@@ -14,17 +14,17 @@ import typer
 
 from rci.data.errors import RciError
 from rci.data.store import write_file
-from rci.pipeline.command_line import run_command
-from rci.pipeline.known_danger import known_rulers
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.commands.command_line import run_command
+from rci.pipeline.results.known_danger import known_rulers
+from rci.pipeline.results.rows import Row, read_rows
 from rci.reporting.figures.picture import Picture
 from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures
 from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
 from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
+from rci.studies.paper.findings.possible import standing_table
+from rci.studies.paper.findings.summary import paper_summary
 from rci.studies.paper.from_logs import choice_table
-from rci.studies.paper.possible import standing_table
-from rci.studies.paper.summary import paper_summary
 from rci.tasks import TASKS
 
 WIDTH = 120

@@ -20,9 +20,9 @@ from rci.data.errors import RciError
 from rci.engines.cores import prepare_process
 from rci.engines.engine import LOCAL, Report, reporting
 from rci.engines.progress import show_study
-from rci.pipeline.command_line import run_command
+from rci.pipeline.commands.command_line import run_command
 from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.reporting.markdown import table
 from rci.reporting.numbers import number, percent
 from rci.studies.paper.cells import Cell, Places, cells, key_of, plan

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rci.pipeline.known_danger import known_rulers
-from rci.pipeline.rows import Row
+from rci.pipeline.results.known_danger import known_rulers
+from rci.pipeline.results.rows import Row
 from rci.reporting.paper.page import write_paper
 from rci.studies.paper.cells import Cell, Places, cells
 from rci.studies.paper.experiments import Experiment, Scale
+from rci.studies.paper.findings.summary import paper_summary
 from rci.studies.paper.samples import Places as SamplePlaces
 from rci.studies.paper.samples import Samples, TaskPlaces, sample_pictures
-from rci.studies.paper.summary import paper_summary
 from rci.tasks import TASKS
 
 COMPARISONS = Path("results")  # where comparisons of redistributors are kept, as redistributors-TASK.json

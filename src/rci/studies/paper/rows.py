@@ -12,7 +12,7 @@ from typing import Any
 from rci.data import store
 from rci.data.code import code_digest
 from rci.data.errors import RciError
-from rci.pipeline.rows import Row, read_rows
+from rci.pipeline.results.rows import Row, read_rows
 from rci.studies.paper.cells import Cell, Places
 from rci.studies.paper.experiments import Scale
 

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from rci.data import store
 from rci.data.errors import RciError
 from rci.data.record import Array
-from rci.pipeline.comparison import results_of
-from rci.pipeline.summary import policy_critic_maps, policy_field_map
+from rci.pipeline.commands.comparison import results_of
+from rci.pipeline.results.summary import policy_critic_maps, policy_field_map
 from rci.reporting.comparison.results import VariantResult
 from rci.reporting.figures.picture import Picture
 from rci.reporting.numbers import tightness
-from rci.reporting.paper.criteria import unsafe_criteria
-from rci.reporting.paper.localisation import localisation
-from rci.reporting.paper.maps import heatmaps, vector_fields
-from rci.reporting.paper.samples import redistribution_samples
-from rci.reporting.paper.trajectories import budget_trajectories
+from rci.reporting.paper.samples.criteria import unsafe_criteria
+from rci.reporting.paper.samples.drives import redistribution_samples
+from rci.reporting.paper.samples.localisation import localisation
+from rci.reporting.paper.samples.maps import heatmaps, vector_fields
+from rci.reporting.paper.samples.trajectories import budget_trajectories
 
 HIGHWAY, FETCH = "highway", "fetch-reach"
 MAIN = "rudder"  # the paper's method

@@ -14,7 +14,7 @@ from rci.data.errors import unknown_name
 from rci.engines.cores import available_cores
 from rci.engines.engine import Engine, Report
 from rci.pipeline.folder import alone_in, prepare_folder
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.paper.board import Board
 from rci.studies.paper.cells import (
     Cell,

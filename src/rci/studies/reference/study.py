@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from rci.data import store
+from rci.data.artefacts.reference import Reference
 from rci.data.errors import RciError
-from rci.data.reference import Reference
 from rci.engines.engine import LOCAL, Engine, Report
 from rci.pipeline.config import load_config
 from rci.pipeline.folder import alone_in, prepare_folder
-from rci.pipeline.known_danger import rows_file
-from rci.pipeline.rows import RESULTS, Row
+from rci.pipeline.results.known_danger import rows_file
+from rci.pipeline.results.rows import RESULTS, Row
 from rci.studies.reference.drivers import (
     PPO,
     PRICES,

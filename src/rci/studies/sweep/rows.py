@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rci.data import store
 from rci.data.store import write_file
 from rci.pipeline.folder import write_json
-from rci.pipeline.rows import Row
+from rci.pipeline.results.rows import Row
 from rci.studies.sweep.grid import plain, value_text
 from rci.studies.sweep.plan import SweepPlan, Tested
 

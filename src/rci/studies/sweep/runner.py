@@ -10,8 +10,8 @@ from rci.data import store
 from rci.data.errors import RciError
 from rci.engines.engine import LOCAL, Engine, Named, Report
 from rci.pipeline.folder import alone_in, prepare_folder
-from rci.pipeline.rows import Row
-from rci.pipeline.tracking import SweepLog
+from rci.pipeline.results.rows import Row
+from rci.pipeline.results.tracking import SweepLog
 from rci.reporting.trackers.tracker import UNTRACKED, Tracker
 from rci.studies.study import Study, Tell, complete, silent
 from rci.studies.sweep.grid import plain, points_of, read_grid

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numba
 
-from rci.data.cache import cache_folder
+from rci.data.disk.cache import cache_folder
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 NUMBA: Any = numba.config  # its settings are made at run time

@@ -1,0 +1,1 @@
+"""How often a policy may be stopped, and how often it is: budgets, thresholds, estimates, intervals."""

@@ -1,0 +1,1 @@
+"""Models of the world, learned from logs, and policies tried in them."""

@@ -1,0 +1,1 @@
+"""What the rows of the study say: its outcomes, frontiers, claims and answers."""

@@ -1,0 +1,304 @@
+"""What the paper claims, held against the rows: claimed, measured, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from rci.reporting.numbers import number, percent
+from rci.reporting.paper.contents import (
+    MATCHED_SHARE,
+    Claim,
+    Estimate,
+    Experiment,
+    Frontier,
+    Outcome,
+    Reached,
+    matched_at,
+)
+from rci.studies.paper.experiments import OURS, REWARD_ONLY
+from rci.studies.paper.findings.outcomes import ratio_of_counts, tested
+
+METHOD = "rudder"  # the paper's
+DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is told otherwise
+HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet measured"
+# Where the paper's comparison is made: the task, how to call it, and the experiment.
+READINGS = (
+    ("highway", "Highway", "highway"),
+    ("highway-open", "Highway, leaving the road costs nothing", "readings"),
+    ("highway-disc", "Highway, a disc of 20 m", "readings"),
+    ("fetch-reach", "Fetch arm", "fetch-reach"),
+)
+# Where the default learner is compared: its experiment, that of the paper's system, and how to call the task.
+BEST = (("best-learner", "highway", "Highway"), ("best-learner-arm", "fetch-reach", "Fetch arm"))
+BASELINES = ("sparse", "hazard", REWARD_ONLY)
+COMPOSITIONS = ("ppo", "random", "mixed")
+NOISES = ("noisy", "adversarial")
+FEWER = 5  # times: how many violations of a baseline there should be for one of ours
+SIGNIFICANT = 0.05
+FEWEST = 2  # seeds of each from which on anything counts: one is a hint
+ENOUGH = 5  # seeds from which on it counts that no difference was found: those of the main figures
+RISING = 0.5  # rank correlation of budget and violation rate from which on a trade-off is smooth
+LITTLE = 0.25  # share of reward-only's return under which a policy is safe because it does little
+Measured = TypeVar("Measured", Outcome, Frontier)
+Finding = tuple[str, str]  # a verdict and the numbers behind it
+
+
+def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
+    """Every claim of the paper, and what its successor has to show, in a fixed order."""
+    by_name = {experiment.name: experiment for experiment in experiments}
+
+    def outcomes(name: str) -> list[Outcome]:
+        return list(by_name[name].outcomes) if name in by_name else []
+
+    def frontiers(name: str) -> list[Frontier]:
+        return list(by_name[name].frontiers) if name in by_name else []
+
+    claims = []
+    for task, title, name in READINGS:
+        own = in_one_setting([o for o in outcomes(name) if o.setting.task == task])
+        claims += [
+            _claim(
+                f"{title}: about a fifth of the violations",
+                "violations are reduced roughly fivefold",
+                [_fewer(own.get(METHOD), own.get(rival), rival) for rival in BASELINES],
+            ),
+            _claim(
+                f"{title}: no loss of return",
+                f"no statistically significant loss of return against {REWARD_ONLY} (p > {SIGNIFICANT})",
+                [
+                    _return_kept(own.get(METHOD), own.get(REWARD_ONLY), lambda o: o.mean_return),
+                    _does_something(own),
+                ],
+            ),
+        ]
+    return (
+        *claims,
+        _claim(
+            "Three compositions of the data",
+            "the reduction holds for PPO, random and mixed data",
+            [
+                _better(outcomes("composition"), kind, lambda o: o.setting.dataset, rival)
+                for kind in COMPOSITIONS
+                for rival in ("sparse", "hazard")
+            ],
+        ),
+        _claim(
+            "Noisy and adversarial labels",
+            "Sparse and Hazard respond more sharply to wrong labels",
+            [
+                _better(outcomes("label-noise"), kind, lambda o: o.setting.noise, rival)
+                for kind in NOISES
+                for rival in ("sparse", "hazard")
+            ],
+        ),
+        _claim(
+            "Smooth degradation",
+            "a looser budget gives more return and more violations, step by step",
+            [_rises(frontiers(name), task) for task, _, name in READINGS if name == task],
+        ),
+        *(
+            _claim(
+                f"{title}: redistribution under the best learner",
+                f"{100 * MATCHED_SHARE:g}% of the way to the return of {REWARD_ONLY}, `{OURS}` violates less with "
+                "redistributed costs than with the labels as they are",
+                _pays(frontiers(name)),
+            )
+            for name, _, title in BEST
+        ),
+        *(
+            one
+            for name, papers, title in BEST
+            for one in _default_claims(
+                title, in_one_setting(outcomes(name), DEFAULT), in_one_setting(outcomes(papers), REWARD_ONLY)
+            )
+        ),
+    )
+
+
+def verdict(findings: Iterable[Finding]) -> str:
+    """A claim fails as soon as one finding does; it holds only when all do."""
+    words = {word for word, _ in findings}
+    return FAILS if FAILS in words else OPEN if OPEN in words or not words else HOLDS
+
+
+def in_one_setting(found: Sequence[Measured], method: str = METHOD) -> dict[str, Measured]:
+    """What was found of each method in one setting: the last, with the most updates, that has this method."""
+    own = [one.setting for one in found if one.method == method]
+    return {one.method: one for one in found if one.setting == own[-1]} if own else {}
+
+
+def interval_of(value: Estimate) -> tuple[float, float] | None:
+    """Student's interval of a violation rate over seeds; None for one seed."""
+    if value.half_width is None:
+        return None
+    return max(0.0, value.mean - value.half_width), min(1.0, value.mean + value.half_width)
+
+
+def lies_below(one: Estimate, other: Estimate) -> bool:
+    """Whether a violation rate is lower, and the intervals over seeds do not overlap."""
+    own, theirs = interval_of(one), interval_of(other)
+    return own is not None and theirs is not None and own[1] < theirs[0]
+
+
+def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
+    texts = [text for _, text in findings if text]
+    measured = "" if all(text.endswith(OPEN) for text in texts) else "; ".join(texts)
+    return Claim(name, claimed, verdict(findings), measured)
+
+
+def _default_claims(title: str, ours: dict[str, Outcome], papers: dict[str, Outcome]) -> list[Claim]:
+    """What the default learner has to show beside the paper's system, on the same recordings."""
+    own, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
+    return [
+        _claim(
+            f"{title}: the default learner, a fifth of the violations",
+            f"`{OURS}` with labels as they are violates at most a fifth as often as the paper's baselines",
+            [_fewer(own, papers.get(rival), rival) for rival in BASELINES],
+        ),
+        _claim(
+            f"{title}: the default learner, no loss of return",
+            f"no statistically significant loss of return against the paper's {REWARD_ONLY} "
+            f"(p > {SIGNIFICANT}), in full episodes and until the first violation",
+            [
+                _return_kept(own, free, lambda o: o.mean_return),
+                _return_kept(own, free, lambda o: o.until_stop),
+            ],
+        ),
+    ]
+
+
+def _counts(outcome: Outcome) -> list[tuple[int, int]]:
+    episodes = outcome.episodes // len(outcome.seeds)
+    return [(round(rate * episodes), episodes) for rate in outcome.violation.values]
+
+
+def _fewer(own: Outcome | None, other: Outcome | None, rival: str) -> Finding:
+    if own is None or other is None:
+        return OPEN, f"{rival}: {OPEN}"
+    ratio, low, high = ratio_of_counts(_counts(own), _counts(other))
+    kept = (
+        0.0 < other.violation.mean >= FEWER * own.violation.mean
+    )  # where nothing is left, nothing is reduced
+    return _judged(
+        kept,
+        own,
+        other,
+        f"{percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"ratio {number(ratio)} ({number(low)} to {number(high)}), {_seeds(own.seeds, other.seeds)}",
+    )
+
+
+def _return_kept(own: Outcome | None, free: Outcome | None, of: Callable[[Outcome], Estimate]) -> Finding:
+    """Whether a return is as high as reward-only's, as far as a test can say."""
+    test = None if own is None or free is None else tested(of(own).values, of(free).values)
+    if own is None or free is None or test is None:
+        return OPEN, OPEN
+    told = f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(own.seeds, free.seeds)}"
+    fewest = min(len(own.seeds), len(free.seeds))
+    if fewest < FEWEST:
+        return OPEN, f"{told}: a test needs two seeds of each"
+    if test.difference >= 0.0:
+        return HOLDS, told
+    # Without any spread p is not defined; a difference is then a difference.
+    if test.p is None or test.p <= SIGNIFICANT:
+        return FAILS, told
+    if fewest < ENOUGH:
+        return OPEN, f"{told}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
+    return HOLDS, told
+
+
+def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Finding:
+    found = in_one_setting([o for o in outcomes if kind_of(o) == name])
+    if METHOD not in found or rival not in found:
+        return OPEN, f"{name}, {rival}: {OPEN}"
+    own, other = found[METHOD], found[rival]
+    kept = own.violation.mean < other.violation.mean
+    return _judged(
+        kept,
+        own,
+        other,
+        f"{name}: {percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"{_seeds(own.seeds, other.seeds)}",
+    )
+
+
+def _judged(kept: bool, own: Outcome, other: Outcome, numbers: str) -> Finding:
+    """A verdict, once there are seeds for one."""
+    if min(len(own.seeds), len(other.seeds)) < FEWEST:
+        return OPEN, f"{numbers}: one seed is a hint"
+    return HOLDS if kept else FAILS, numbers
+
+
+def _does_something(outcomes: dict[str, Outcome]) -> Finding:
+    """Where violations are few because nothing is done, the numbers say so; the verdict is that on the return."""
+    if METHOD not in outcomes or REWARD_ONLY not in outcomes:
+        return OPEN, ""
+    own, free = outcomes[METHOD], outcomes[REWARD_ONLY]
+    if own.return_norm is None or free.return_norm is None or free.return_norm.mean <= 0:
+        return HOLDS, ""
+    share = own.return_norm.mean / free.return_norm.mean
+    remark = ": safe because it does little" if share < LITTLE else ""
+    return (
+        HOLDS,
+        f"normalised return {number(own.return_norm.mean)} of {number(free.return_norm.mean)}{remark}",
+    )
+
+
+def _rises(frontiers: Sequence[Frontier], task: str) -> Finding:
+    """Rank correlation of the percentile that was asked for and the violation rate, over the seeds' means."""
+    from scipy.stats import spearmanr
+
+    own = [f for f in frontiers if f.setting.task == task and f.method == METHOD]
+    rates: dict[float, list[float]] = {}
+    for policy in own[0].policies if own else ():
+        if policy.budget.startswith("P"):
+            rates.setdefault(float(policy.budget[1:]), []).append(policy.violation_rate)
+    if len(rates) < 3:
+        return OPEN, f"{task}: {OPEN}"
+    means = {budget: float(np.mean(values)) for budget, values in sorted(rates.items())}
+    if len(set(means.values())) == 1:
+        return FAILS, f"{task}: {percent(next(iter(means.values())))} whatever the budget"
+    rank = float(spearmanr(list(means), list(means.values()))[0])
+    shown = ", ".join(f"P{budget:g} {percent(rate)}" for budget, rate in means.items())
+    measured = f"{task}: {shown} (rank correlation {number(rank)})"
+    if len(own[0].seeds) < FEWEST:
+        return OPEN, f"{measured}: one seed is a hint"
+    return HOLDS if rank >= RISING else FAILS, measured
+
+
+def _pays(frontiers: Sequence[Frontier]) -> list[Finding]:
+    """The redistributor with the fewest violations at the same return, and whether intervals lie apart from sparse."""
+    known = {f.method: f for f in frontiers if f.setting.learner == OURS}
+    sparse = known.get("sparse")
+    base = None if sparse is None else matched_at(sparse, MATCHED_SHARE)
+    reached = {
+        name: found
+        for name, f in known.items()
+        if name not in (REWARD_ONLY, "sparse", "sparse-outcome")
+        and (found := matched_at(f, MATCHED_SHARE)) is not None
+    }
+    if base is None or not reached:
+        return [(OPEN, OPEN)]
+    best = min(reached, key=lambda name: reached[name].violation.mean)
+    shown = (
+        f"best: {best} {_with_interval(reached[best])}, sparse {_with_interval(base)}, at a return of "
+        f"{number(base.target)}, {_seeds(reached[best].violation.values, base.violation.values)}"
+    )
+    if interval_of(reached[best].violation) is None or interval_of(base.violation) is None:
+        return [(OPEN, f"{shown}: one seed has no interval")]
+    return [(HOLDS if lies_below(reached[best].violation, base.violation) else FAILS, shown)]
+
+
+def _with_interval(found: Reached) -> str:
+    ends = interval_of(found.violation)
+    return percent(found.violation.mean) + (
+        "" if ends is None else f" ({100 * ends[0]:.1f}–{percent(ends[1])})"
+    )
+
+
+def _seeds(own: Sequence[float], others: Sequence[float]) -> str:
+    count = str(len(own)) if len(own) == len(others) else f"{len(own)} and {len(others)}"
+    return f"{count} seed{'' if count == '1' else 's'}"
