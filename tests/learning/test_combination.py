@@ -16,6 +16,7 @@ from rci.learning.judging.combination import (
     interval,
     one_sided,
     spread_of_methods,
+    unshared,
     widened,
 )
 
@@ -71,6 +72,14 @@ def test_errors_add_up_as_squares():
 def test_a_method_that_was_wrong_is_moved_half_the_way_and_trusted_less():
     assert checked(Opinion(0.4, 0.3), -0.4) == pytest.approx((0.6, 0.5))
     assert checked(Opinion(0.4, 0.3), 0.0) == pytest.approx((0.4, 0.3))
+
+
+def test_what_all_methods_get_wrong_alike_is_the_controls():
+    assert unshared({"a": -0.6, "b": -0.5}) == pytest.approx({"a": -0.1, "b": 0.0})
+    assert unshared({"a": 0.1, "b": 0.3}) == pytest.approx({"a": 0.0, "b": 0.2})
+    assert unshared({"a": 0.1, "b": -0.3}) == {"a": 0.1, "b": -0.3}
+    assert unshared({"a": 0.0, "b": -0.3}) == {"a": 0.0, "b": -0.3}
+    assert unshared({}) == {}
 
 
 @pytest.mark.parametrize("where", [-0.2, 0.0, 0.3, 0.8, 1.5707, 2.0])

@@ -77,6 +77,17 @@ def checked(opinion: Opinion, bias: float) -> Opinion:
     return Opinion(opinion.angle - 0.5 * bias, math.hypot(opinion.error, bias))
 
 
+def unshared(biases: Mapping[str, float]) -> dict[str, float]:
+    """What each method gets wrong about the control beyond what all of them get wrong alike.
+
+    The control is a memoryless copy of whoever recorded the logs. A copy of several drivers changes the driver at every
+    step, so its chance of a stop is not that of the logs, and methods that fail differently agree on the difference.
+    """
+    least = min(biases.values(), key=abs, default=0.0)
+    alike = all(bias * least > 0.0 for bias in biases.values())
+    return {name: bias - least if alike else bias for name, bias in biases.items()}
+
+
 def interval(opinion: Opinion, level: float) -> Interval:
     """The chance, and what it lies between at this level."""
     reach = normal_quantile(level) * opinion.error

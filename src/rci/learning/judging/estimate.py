@@ -8,8 +8,9 @@ weighted    recorded episodes weighed by how the policy would have acted, of whi
 robust      the second corrected by the third
 agreeing    the episodes that the policy agrees with, as they are: it may agree with those that went well
 
-The last three say nothing where fewer than 10 episodes count. The first two are checked where the truth is known: they
-are asked about the behaviour that recorded the logs, and how far they are from what the logs show is held against them.
+The last three say nothing where fewer than 10 episodes count. The first two are checked by a control: they are asked
+about a copy of the behaviour that recorded the logs. By how much one of them is farther from what the logs show than
+the other is held against it; where both are far alike, it is the copy that differs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from rci.learning.judging.combination import (
     interval,
     normal_quantile,
     one_sided,
+    unshared,
     widened,
 )
 from rci.learning.judging.evidence import Evidence, Progress, evidence_of
@@ -147,7 +149,7 @@ def look_at(policy: Policy, evidence: Evidence, held_out: Array, level: float) -
 def concluded(findings: Findings, level: float) -> PolicyEstimate:
     """One interval from all opinions, each widened by what its method gets wrong whatever the logs."""
     opinions = {name: widened(each, METHOD_ERROR[name]) for name, each in findings.opinions.items()}
-    for name, bias in findings.bias.items():
+    for name, bias in unshared(findings.bias).items():
         off_data = OUTSIDE_ERROR * findings.support.outside
         opinions[name] = checked(widened(opinions[name], off_data), bias)
     methods = {name: interval(each, level) for name, each in opinions.items()}
