@@ -55,7 +55,7 @@ def test_rows_of_policies_that_share_a_training(tmp_path, ran):
             [POINT], SMOKE, tmp_path / "out", file, studies.Engine(workers=1), lambda *_: None, **more
         )
 
-    rows = run(tell=lambda *news: told.append(news))
+    rows = run(on_progress=lambda *news: told.append(news))
     wanted = {
         (method, budget)
         for method in ("sparse", "hazard")

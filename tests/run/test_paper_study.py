@@ -405,10 +405,10 @@ def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> N
 def test_what_is_left_is_guessed_from_what_was_done() -> None:
     own = [Cell(POINT, "sparse", PAPERS, "0.1", seed, 0, 100, 20) for seed in range(3)]
     clock = _Clock(5, own, workers=2)
-    assert clock.told() == (2, 5, 90.0)
+    assert clock.progress() == (2, 5, 90.0)
     clock.done(own[0], 10.0)
-    assert clock.told() == (3, 5, 10.0)
-    assert _Clock(5, own, workers=0).told() == (2, 5, math.inf)
+    assert clock.progress() == (3, 5, 10.0)
+    assert _Clock(5, own, workers=0).progress() == (2, 5, math.inf)
 
 
 def test_durations_are_told_in_units_that_matter() -> None:
@@ -418,7 +418,7 @@ def test_durations_are_told_in_units_that_matter() -> None:
 # The whole
 
 
-def quiet(*told) -> None:
+def quiet(*progress) -> None:
     """Nobody listens."""
 
 
@@ -464,9 +464,9 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
     before = trained.stat().st_mtime_ns
     run_until(script, rows, 4)
     assert len(read_study(rows)) == 4
-    told: list[tuple] = []
+    progress: list[tuple] = []
     both = [SHARED, SMALL]
-    found = run_study(both, TINY, out, rows, Engine(workers=1), quiet, lambda *word: told.append(word))
+    found = run_study(both, TINY, out, rows, Engine(workers=1), quiet, lambda *word: progress.append(word))
     assert identity(found) == [
         ("shared", "reward-only", "inf", 20),
         ("shared", "sparse", "T0", 20),
@@ -475,8 +475,8 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
         ("small", "sparse", "0.1", 20),
     ]
     assert trained.stat().st_mtime_ns == before  # trained once, for all thresholds
-    assert [word[:2] for word in told] == [(4, 5), (5, 5)]
-    assert told[-1] == (5, 5, 0.0)
+    assert [word[:2] for word in progress] == [(4, 5), (5, 5)]
+    assert progress[-1] == (5, 5, 0.0)
     assert not list(out.rglob("trails/*/*"))
     # From the numbers alone, on another machine, with some of them lost, one of which another experiment asks for too.
     kept = [r for r in read_study(rows) if r["updates"] == 10 or r["budget"] in ("inf", "T0")]
@@ -500,12 +500,12 @@ def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, m
         "some", (POINT,), ("sparse", "broken"), ("T5",), OURS, seeds="ablation", lengths=(0.5, 1.0)
     )
     drawn = replace(experiment, name="pictures", lengths=(1.0,), drawn=True)
-    rows, told = tmp_path / "paper.json", []
+    rows, progress = tmp_path / "paper.json", []
 
     def run() -> list[dict]:
         return run_study(
             [experiment, drawn], TINY, tmp_path / "out", rows, Engine(workers=1), quiet,
-            lambda *word: told.append(word),
+            lambda *word: progress.append(word),
         )  # fmt: skip
 
     found = run()
@@ -518,10 +518,10 @@ def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, m
     assert all("training diverged" in r["failed"] for r in failed)
     assert not any(set(r) & {"mean_return", "seconds"} for r in failed)
     assert all(r["mean_return"] is not None for r in found if r["method"] == "sparse")
-    assert told[-1] == (4, 4, 0.0)
-    told.clear()
+    assert progress[-1] == (4, 4, 0.0)
+    progress.clear()
     monkeypatch.setattr("rci.studies.study.run_timed", lambda jobs, *rest: planned.extend(jobs))
     planned: list = []
     assert run() == found
-    assert told == [(4, 4, 0.0)]
+    assert progress == [(4, 4, 0.0)]
     assert not any("broken" in job.name for job in planned)  # neither for its number nor for its picture

@@ -137,7 +137,7 @@ def _label(name: str, link: str, count: int) -> None:
 def _serving(
     episodes: Path, answers: Path, annotators: Sequence[str] = ANNOTATORS[:1]
 ) -> Iterator[list[str]]:
-    """A server; the links that it tells."""
+    """A server, and the links that it prints."""
     names = [word for name in annotators for word in ("--annotator", name)]
     words = ["serve", str(episodes), "--labels", str(answers), "--port", "0", *names]
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, text=True)

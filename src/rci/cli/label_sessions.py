@@ -20,7 +20,7 @@ from rci.labeling.people.session import Session, open_session, read_session
 from rci.labeling.server.exhibit import Exhibit
 from rci.tasks import TASKS
 
-Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+Output = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Wish:
         return self.out.suffix in SUFFIXES
 
 
-def tell_agreement(folder: Path) -> Told:
+def report_agreement(folder: Path) -> Output:
     """Agreement, accuracy on gold episodes and reaction times."""
     session = read_session(folder)
     answers = session.answers()
@@ -52,12 +52,12 @@ def tell_agreement(folder: Path) -> Told:
     found, gold = agreement(answers), gold_accuracy(answers, session.gold)
     delays = estimate_delays(answers, session.gold, session.rate)
     unknown = why_no_delay(answers, session.gold, session.rate)
-    lines = [unknown.get(name) or f"{name}: {_tell_delay(delay)}" for name, delay in delays.items()]
+    lines = [unknown.get(name) or f"{name}: {_delay_text(delay)}" for name, delay in delays.items()]
     text = "\n".join([agreement_table(found, gold), "", "Reaction time", *lines])
     return {**found, "gold": gold, "delays": _plain(delays)}, text
 
 
-def write_export(folder: Path, wish: Wish) -> Told:
+def write_export(folder: Path, wish: Wish) -> Output:
     """Write labels or answers to files or artefacts."""
     if wish.missing not in MISSING_WAYS:
         raise unknown_name("way to treat episodes without a label", wish.missing, MISSING_WAYS)
@@ -91,7 +91,7 @@ def write_export(folder: Path, wish: Wish) -> Told:
     if len(agreed.unresolved):
         way = "were left out" if wish.missing == DROP else "count as safe"
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
-    lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
+    lines += [f"stops of {name} were shifted back: {_delay_text(delay)}" for name, delay in delays.items()]
     if labels.channels:
         kinds_of_stops = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
         found["kinds"] = kinds_of_stops
@@ -101,7 +101,7 @@ def write_export(folder: Path, wish: Wish) -> Told:
     return found, "\n".join(lines)
 
 
-def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Told:
+def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Output:
     """Add the answers of a file or of labels to a session; all of them, or none."""
     known: Episodes | None = None if episodes is None else read(episodes, "episodes")
     if known is None:
@@ -135,7 +135,7 @@ def _answers_in(source: Path, lengths: Array, episodes_hash: str, annotator: str
     return answers_from_labels(labels, annotator)
 
 
-def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
+def _export_answers(answers: Sequence[Answer], wish: Wish) -> Output:
     if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE or wish.no_kinds or wish.takeovers:
         raise RciError(
             "--answers exports what was pressed, as it is: no --calibrate, --quorum, --missing, --no-kinds or "
@@ -146,7 +146,7 @@ def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
     return {"answers": len(answers), "out": str(wish.out)}, said
 
 
-def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Told:
+def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Output:
     if wish.calibrate or wish.missing != REFUSE or wish.no_kinds or wish.to_file:
         raise RciError(
             "--takeovers writes when a person drove, as an artefact: --out is a folder, and there is no --calibrate, "
@@ -201,7 +201,7 @@ def _settings(session: Session, delays: Mapping[str, Delay], wish: Wish) -> dict
     }
 
 
-def _tell_delay(delay: Delay | None) -> str:
+def _delay_text(delay: Delay | None) -> str:
     return (
         "not known"
         if delay is None

@@ -65,7 +65,7 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
 
 
 def serve(request: Request, say: Callable[[str], None]) -> None:
-    """Read what is asked for, and serve until interrupted. say: tells the user something, such as the links."""
+    """Read what is asked for, and serve until interrupted. say: prints a line for the user, such as the links."""
     episodes = read(request.episodes, "episodes")
     exhibit = make_exhibit(request, episodes, say)
     gold = None if request.gold is None else known_stops(request.gold, episodes)

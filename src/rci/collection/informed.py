@@ -1,4 +1,4 @@
-"""The informed driver: PPO that is told the truth, for what is possible when the danger is known.
+"""The informed driver: PPO that sees the true costs, for what is possible when the danger is known.
 
 It is a reference and no method: it is trained online, in the simulator, with the rule that labels come from. Violations
 have a price, from the first step on, or once the reward alone has been learned by a driver who is blind to safety. The

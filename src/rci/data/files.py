@@ -1,7 +1,7 @@
 """Files that are written whole or not at all, and locks: the one place where either is done.
 
 What is written stands under a temporary name beside its place, which carries the number of the process, is synced, and
-takes its place by renaming. So a killed writer leaves nothing half, and what it left can be told and cleared away.
+takes its place by renaming. So a killed writer leaves nothing half, and what it left can be found and cleared away.
 """
 
 from __future__ import annotations

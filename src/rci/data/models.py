@@ -130,12 +130,14 @@ class Policy(Fitted):
 
         channels = tuple(self.info.get("channels", ()))
         choice = choose_thresholds(Ladder.from_table(self._ladder()), budget, channels)
-        told = {name: per_channel(getattr(choice, name).tolist(), channels) for name in ("estimate", "bound")}
+        rates = {
+            name: per_channel(getattr(choice, name).tolist(), channels) for name in ("estimate", "bound")
+        }
         info = {
             "budget": str(parse_budget(budget)),
             "kept": choice.kept,
-            "expected_violation": told["estimate"],
-            "violation_bound": told["bound"],
+            "expected_violation": rates["estimate"],
+            "violation_bound": rates["bound"],
         }
         return self._limited(choice.threshold, info)
 
@@ -170,9 +172,9 @@ class Policy(Fitted):
 
     def _limited(self, threshold: Array, info: dict[str, Any]) -> Policy:
         arrays = {**self.model.arrays, "hyper.threshold": np.asarray(threshold, np.float32)}
-        told = [str(float(number)) for number in threshold]
+        text = [str(float(number)) for number in threshold]
         channels = tuple(self.info.get("channels", ()))
-        changed = {**self.info, **info, "threshold": per_channel(told, channels)}
+        changed = {**self.info, **info, "threshold": per_channel(text, channels)}
         policy = replace(self, model=self.model._replace(arrays=arrays), info=changed, step=None)
         return policy if self.revive is None else self.revive(policy)
 

@@ -84,7 +84,7 @@ class ObjectStore:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Clear away what killed writers left in a folder. Their machines are not known, so only their age tells."""
+        """Clear away what killed writers left in a folder. Their machines are not known, so their age decides."""
         system, root = open_address(self.url)
         if not _is_folder(system):
             return

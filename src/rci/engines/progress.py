@@ -48,21 +48,21 @@ def show_progress() -> Iterator[Report]:
 
 @contextmanager
 def show_study(what: str = "policies") -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
-    """Yields the function that jobs report to, and one that is told how much of a whole study is done and left."""
+    """Yields the function that jobs report to, and one for how much of a whole study is done and left."""
     console = Console(stderr=True)
     with show_progress() as report:
 
-        def tell(done: int, total: int, seconds_left: float) -> None:
+        def on_progress(done: int, total: int, seconds_left: float) -> None:
             known = done < total and math.isfinite(seconds_left)
             left = f", about {duration(seconds_left)} left" if known else ""
             console.print(f"{done} of {total} {what}{left}", highlight=False, markup=False, soft_wrap=True)
 
-        yield report, tell
+        yield report, on_progress
 
 
 @contextmanager
 def show_share(name: str) -> Iterator[Callable[[float], None]]:
-    """Yields the function that is told which share of one thing is done."""
+    """Yields the function that shows which share of one thing is done."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

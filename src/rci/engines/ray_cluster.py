@@ -94,7 +94,7 @@ class Cluster:
 
 
 def _unheard() -> AbstractContextManager[None]:
-    """For Ray's native code, which tells on standard error what it was told of its logs; errors are raised."""
+    """For Ray's native code, which prints its logging settings on standard error; errors are raised."""
     return printing_to(Path(os.devnull))
 
 
@@ -116,7 +116,7 @@ def _check_address(address: str) -> None:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # no word of raylets on standard output
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

@@ -1,4 +1,4 @@
-"""Temporary folders that carry the number of their process, so that what a killed one left can be told and removed."""
+"""Temporary folders that carry the number of their process, so that what a killed one left can be found and removed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How early a monitor raises the alarm, against how often it does so for nothing.
 
-A monitor tells a risk after every step, and raises the alarm once that is over a level. The level is chosen on safe
+A monitor estimates a risk after every step, and raises the alarm once that is over a level. The level is chosen on safe
 episodes, so that a stated share of safe episodes at most is interrupted. What is said here of a rate is said per
 episode, not per step: what counts is the highest risk of an episode.
 """

@@ -41,7 +41,7 @@ def train(
 ) -> tuple[Any, list[dict[str, float]]]:
     """The state after `updates` updates, and the mean diagnostics of every chunk.
 
-    With channels, a diagnostic that has one number for each of them is told as `multiplier proximity` and so on.
+    With channels, a diagnostic that has one number for each of them is reported as `multiplier proximity` and so on.
 
     The key of an update is made from the seed and its number alone, so a training that goes on from what its keeper
     kept ends in the same bits. A second call with other budgets, rates or seeds but the same config and data sizes

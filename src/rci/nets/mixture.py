@@ -1,4 +1,4 @@
-"""A conditional density of actions in [-1, 1]: a mixture of Gaussians whose weights, means and widths a network tells.
+"""A conditional density of actions in [-1, 1]: a mixture of Gaussians whose weights, means and widths a network gives.
 
 Unlike a single Gaussian it can say "left or right, but not straight on"; unlike an auto-encoder it has a likelihood.
 """

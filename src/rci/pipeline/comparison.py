@@ -207,7 +207,9 @@ def over_seeds(variant: Variant, rows: Sequence[Row]) -> VariantResult:
         return_equivalent=all(row["return_equivalent"] for row in own),
         seeds=len(own),
         values=values,
-        half_width={name: t_half_width(told) if len(told) > 1 else None for name, told in values.items()},
+        half_width={
+            name: t_half_width(samples) if len(samples) > 1 else None for name, samples in values.items()
+        },
     )
 
 

@@ -21,7 +21,7 @@ from rci.formats import SOURCES, WRITERS, convert_dataset, guess_format
 from rci.formats.importing.stream import unheard
 from rci.pipeline.remote_dataset import fetched, is_address
 
-Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+Output = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
 MAPPED = ("bags", "logs", LEROBOT)
 ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
@@ -36,12 +36,12 @@ def import_to(
     progress: Callable[[float], None],
     continuing: Callable[[int], None] = unheard,
     partial: bool = False,
-) -> Told:
+) -> Output:
     """Write a dataset of others as episodes, its stops as labels, and where a person drove as takeovers.
 
     It may be at an address.
 
-    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written.
+    If it was interrupted before it goes on from there, and calls `continuing` with how many steps are written.
     """
     if data_format is not None and data_format not in SOURCES:
         raise unknown_name("format", data_format, SOURCES)
@@ -66,7 +66,7 @@ def _import_file(
     progress: Callable[[float], None],
     continuing: Callable[[int], None],
     partial: bool,
-) -> Told:
+) -> Output:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
         raise RciError(
@@ -100,7 +100,7 @@ def _import_file(
         takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
         places.append(str(write(takeovers_place, takeovers, beside)))
         lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
-    told = {
+    result = {
         "format": kind,
         "episodes": len(found.lengths),
         "steps": int(found.lengths.sum()),
@@ -110,7 +110,7 @@ def _import_file(
         "notes": list(found.notes),
         "out": places,
     }
-    return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
+    return result, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def export_data(
     data_format: str | None,
     overwrite: bool,
     wish: LeRobotWish = AS_IT_IS,
-) -> Told:
+) -> Output:
     """Write episodes with their labels and costs for other programs."""
     guessed = "minari" if "/" in out and not Path(out).suffix else ""
     kind = data_format or (LEROBOT if wish.source else ENDINGS.get(Path(out).suffix, guessed))
@@ -177,7 +177,7 @@ def export_data(
     return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
 
 
-def export_policy(policy: Path, out: Path, seed: int) -> Told:
+def export_policy(policy: Path, out: Path, seed: int) -> Output:
     """Write a policy as an ONNX file."""
     from rci.deploy.onnx import export_onnx
     from rci.learning import restore_policy
@@ -191,8 +191,8 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
 
 def write_monitor(
     costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float, overwrite: bool = False
-) -> Told:
-    """Fit the level of a monitor, write it, and tell how early it is."""
+) -> Output:
+    """Fit the level of a monitor, write it, and report how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
     from rci.pipeline.replacing import refuse_other_settings
@@ -222,14 +222,14 @@ def write_monitor(
     watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
     named = "\n".join([str(saved), *watched, str(out)])
     if not rows:
-        told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
+        result = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{named}\nhow early it is cannot be estimated from {unknown}"
+        return result, f"{named}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "detection.json", json.dumps(rows, indent=1).encode())
     for name, content in picture.files().items():
         write_file(folder / name, content)
-    told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
-    return told, f"{named}\nhow early it is: {folder}"
+    result = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
+    return result, f"{named}\nhow early it is: {folder}"

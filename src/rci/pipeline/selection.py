@@ -87,7 +87,7 @@ def select_policies(
         "chosen": str(paths[found.chosen]) if found.kept else None,
         "rule": found.rule,
         "budget": found.budget,
-        "threshold": _told(threshold, costs.channels),
+        "threshold": _named(threshold, costs.channels),
         "share": found.share,
         "policies": rows,
     }
@@ -151,11 +151,11 @@ def _stops(stop: Sequence[float]) -> str:
 def _by_channel(judged: Row, channels: Sequence[str]) -> Row:
     """A judgement with its costs under the names of their channels, or as one number."""
     names = [name for name in judged if name.startswith(("expected_cost", "cost_"))]
-    told = {name: _told(judged[name], channels) for name in names}
-    return {name: value for name, value in {**judged, **told}.items() if name != "channels"}
+    by_name = {name: _named(judged[name], channels) for name in names}
+    return {name: value for name, value in {**judged, **by_name}.items() if name != "channels"}
 
 
-def _told(numbers: Sequence[Any] | None, channels: Sequence[str]) -> Any:
+def _named(numbers: Sequence[Any] | None, channels: Sequence[str]) -> Any:
     if numbers is None:
         return None
     return dict(zip(channels, numbers)) if channels else numbers[0]

@@ -21,7 +21,7 @@ from rci.pipeline.config import RunConfig, config_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, Study, complete, key_from, silent
 
 VERSION = 4  # to be raised when something outside of the settings changes what policies are
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, math.inf)
@@ -163,7 +163,7 @@ def run_study(
     options: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     first_seed: int = 0,
     costs: str = SPARSE.text,
 ) -> list[Row]:
@@ -174,7 +174,7 @@ def run_study(
     file = RowsFile(rows or rows_file(task))
     prepare_folder(folder)
     with alone_in(folder):
-        complete(study, file, folder, engine, report, tell)
+        complete(study, file, folder, engine, report, on_progress)
     return file.of(study)
 
 

@@ -115,8 +115,8 @@ def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: di
             f"{method}_return_td_error": judged.return_td_error,
             f"{method}_cost_td_error": judged.cost_td_error[0],
         }
-    told = policy.info.get("cost_estimate", policy.info.get("predicted_cost"))
-    return row | {"own_return": policy.info.get("predicted_return"), "own_cost": told}
+    predicted = policy.info.get("cost_estimate", policy.info.get("predicted_cost"))
+    return row | {"own_return": policy.info.get("predicted_return"), "own_cost": predicted}
 
 
 def scored_row(one: Candidate, work: Path) -> Row:
@@ -265,8 +265,8 @@ def study(
     prepare_folder(out)
     policies = study_of(config, candidates(BUDGETS, seeds), selection, evaluation, out, judging)
     file = RowsFile(out / "judgements.json")
-    with alone_in(out), show_study() as (report, tell):
-        complete(policies, file, out, Engine(workers=workers), report, tell)
+    with alone_in(out), show_study() as (report, on_progress):
+        complete(policies, file, out, Engine(workers=workers), report, on_progress)
     rows = file.of(policies)
     summary = summarise(rows)
     write_json(out / "agreement.json", {"task": task, "rows": rows, **summary})

@@ -2,7 +2,7 @@
 
 `ladder`: each rung that makes an update cheaper, taken back alone from the defaults. A rung may be the default if
 violation rate and return stay within what seeds differ by.
-`budgets`: ways to tell the multiplier the expected cost, over a grid of budgets. A budget comes true if it is the
+`budgets`: ways to give the multiplier the expected cost, over a grid of budgets. A budget comes true if it is the
 violation rate of the policy that was trained for it.
 
 All policies of a seed are tested on the same episodes. Rows are written as they come, seed after seed, and those in
@@ -232,8 +232,8 @@ def study(
     check_config(config)
     policies, file = study_of(cells(name, seeds, only), config, out), RowsFile(rows)
     prepare_folder(out)
-    with alone_in(out), show_study() as (report, tell):
-        complete(policies, file, out, Engine(workers=workers), report, tell)
+    with alone_in(out), show_study() as (report, on_progress):
+        complete(policies, file, out, Engine(workers=workers), report, on_progress)
     typer.echo(TABLES[name](file.of(policies)))
     if figure is not None:
         from rci.reporting.figures.lines import budget_picture
@@ -268,7 +268,7 @@ def ladder_table(rows: Sequence[Row]) -> str:
     def of(variant: str, name: str) -> dict[int, float]:
         return {row["seed"]: row[name] for row in rows if row["variant"] == variant}
 
-    def told(values: Sequence[float], digits: int, sign: str = "") -> str:
+    def mean_text(values: Sequence[float], digits: int, sign: str = "") -> str:
         mean = f"{np.mean(values):{sign}.{digits}f}" if len(values) else ""
         return mean if len(values) < 2 else f"{mean} ± {t_half_width(values):.{digits}f}"
 
@@ -278,8 +278,8 @@ def ladder_table(rows: Sequence[Row]) -> str:
         for name, scale, digits in (("violation_rate", 100, 1), ("mean_return", 1, 2)):
             own, usual = of(variant, name), of("default", name)
             gaps = [scale * (own[seed] - usual[seed]) for seed in own if seed in usual]
-            line += [told([scale * value for value in own.values()], digits)]
-            line += ["" if variant == "default" else told(gaps, digits, "+")]
+            line += [mean_text([scale * value for value in own.values()], digits)]
+            line += ["" if variant == "default" else mean_text(gaps, digits, "+")]
         lines.append(line)
     return table(("variant", "seeds", "violations, %", "difference", "return", "difference"), lines)
 

@@ -25,7 +25,7 @@ from rci.pipeline.companions import takeovers_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, Study, complete, key_from, silent
 
 VERSION = 1  # to be raised when something outside of the settings changes what policies are
 TASK = "highway"
@@ -222,7 +222,7 @@ def run_study(
     rows: Path | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     first_seed: int = FIRST_SEED,
     scale: Scale | None = None,
 ) -> list[Row]:
@@ -233,7 +233,7 @@ def run_study(
     file = RowsFile(rows or RESULTS / "takeovers.json")
     prepare_folder(folder)
     with alone_in(folder):
-        complete(study, file, folder, engine, report, tell)
+        complete(study, file, folder, engine, report, on_progress)
     return file.of(study)
 
 

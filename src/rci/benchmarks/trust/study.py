@@ -22,7 +22,7 @@ from rci.learning.behaviour import episodes_apart
 from rci.learning.judging.combination import Opinion
 from rci.learning.judging.estimate import Findings, concluded, gather, look_at
 from rci.pipeline.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Tell, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, key_from, silent
 
 VERSION = 2  # to be raised when something outside of the settings changes what is found
 ROUNDS = (400, 150)  # episodes of the logs, each round with a seed of its own
@@ -68,7 +68,7 @@ def run_study(
     first_seed: int = FIRST_SEED,
     rows: Path | None = None,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """Rows of the first so many policies, all if not given; those that have none yet are estimated and driven."""
     asked, file = cells(first_seed)[:policies], RowsFile(rows or rows_file())
@@ -80,7 +80,7 @@ def run_study(
                 file.add(row)
                 progress((number + 1) / len(own))
                 left = sum(not file.has(key_of(cell)) for cell in asked)
-                tell(len(asked) - left, len(asked), math.inf)
+                on_progress(len(asked) - left, len(asked), math.inf)
     return [file.by_key[key_of(cell)] for cell in asked]
 
 

@@ -36,7 +36,7 @@ from rci.formats.importing.imported import (
 from rci.formats.importing.unfinished import Unfinished, source_key, unfinished
 
 PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM)
-Continuing = Callable[[int], None]  # told how many steps an earlier import has written
+Continuing = Callable[[int], None]  # called with how many steps an earlier import has written
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ class LogReader:
     ) -> Iterator[tuple[LogRows, Array, bool]]:
         """Rows of one file from the `first` one on, which of them end an episode, and whether they are its last rows.
 
-        The last row read is held back, as only the next one tells whether an episode ends. `began`: the episode of the
+        The last row read is held back, as only the next one shows whether an episode ends. `began`: the episode of the
         first row began before.
         """
         held: LogRows | None = None
@@ -111,7 +111,7 @@ class LogReader:
         return ends
 
     def _fitted(self, rows: LogRows, path: Path) -> LogRows:
-        """The rows with vectors as long as in the rows before; where all are missing, nothing else tells how long."""
+        """The rows with vectors as long as in the rows before; where all are missing, nothing else shows how long."""
         for role in VECTORS:
             array = getattr(rows, role)
             if array is None:

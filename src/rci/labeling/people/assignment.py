@@ -1,6 +1,6 @@
-"""Who is shown what: items under names that tell nothing, and what an annotator is to look at next.
+"""Who is shown what: items under names that reveal nothing, and what an annotator is to look at next.
 
-The page knows an item only by its key. So it cannot tell a gold or a repeated episode from any other, and an answer
+The page knows an item only by its key. So gold and repeated episodes look like any other, and an answer
 that comes late, after the server was started again with another order, still goes to the episode that was looked at.
 """
 
@@ -120,7 +120,7 @@ class Desk:
         """How many items the annotator has answered, and how many there are for them in all.
 
         Repetitions that will be asked for later count from the beginning: if the total grew with an answer, that would
-        tell which episode comes again.
+        show which episode comes again.
         """
         return int(self._answered_of(annotator).sum()), int(self._visible(annotator).sum())
 
@@ -134,7 +134,7 @@ class Desk:
         return given[-1].item if given else None
 
     def speed(self, annotator: str, item: Item) -> float | None:
-        """How fast to begin: a repetition at half the pace of the first showing, which tells the reaction time."""
+        """How fast to begin: a repetition at half the pace of the first showing, which shows the reaction time."""
         episode, showing = item
         first = self.standing(annotator).current((episode, 0))
         if not showing or first is None or not first.pace:

@@ -51,5 +51,5 @@ def _annotator(desk: Desk, name: str, delay: Delay | None, gold: dict[str, Any] 
 
 
 def _delay(delay: Delay) -> dict[str, Any]:
-    told = asdict(delay)
-    return {"from": told.pop("source"), **told}
+    values = asdict(delay)
+    return {"from": values.pop("source"), **values}

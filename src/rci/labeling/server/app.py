@@ -29,7 +29,7 @@ from rci.labeling.server.guard import Guard, refuse
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-# What is wrong with files is told to whoever started the server: their paths are no business of annotators.
+# What is wrong with files is printed for whoever started the server: their paths are no business of annotators.
 NOT_SHOWN = "it cannot be read; whoever started the server sees in the terminal why."
 NOT_SAVED = "the server could not save it; whoever started the server sees in the terminal why."
 TERMINAL = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def make_app(
 async def _for_annotator(server: _Server, handler: Handler, request: Request) -> Response:
     """Whose token it is, or a refusal."""
     token = request.path_params["token"]
-    # Every token is compared, and each in constant time, so that how long it takes tells nothing.
+    # Every token is compared, and each in constant time, so that how long it takes reveals nothing.
     matching = [
         name for name, own in server.tokens.items() if hmac.compare_digest(own.encode(), token.encode())
     ]
@@ -86,8 +86,10 @@ class _Server:
     def __init__(self, desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
         self.desk, self.exhibit, self.tokens = desk, exhibit, tokens
         self.files = _static_files()
-        self._told: tuple[int, dict[str, Any]] | None = None  # the last progress, and after how many actions
-        self._not_shown: set[int] = set()  # episodes that the terminal was told of
+        self._progress: tuple[int, dict[str, Any]] | None = (
+            None  # the last progress, and after how many actions
+        )
+        self._not_shown: set[int] = set()  # episodes that the terminal has reported
 
     async def static(self, request: Request, annotator: str) -> Response:
         name = request.path_params.get("name") or "index.html"
@@ -118,15 +120,15 @@ class _Server:
     async def progress(self, request: Request, annotator: str) -> Response:
         actions = self.desk.session.actions
         if (
-            self._told is None or self._told[0] != actions
+            self._progress is None or self._progress[0] != actions
         ):  # pages ask every few seconds, and it takes a while
-            self._told = actions, progress(self.desk, list(self.tokens))
-        return JSONResponse(self._told[1])
+            self._progress = actions, progress(self.desk, list(self.tokens))
+        return JSONResponse(self._progress[1])
 
     async def items(self, request: Request, annotator: str) -> Response:
         """Every item by its key and its place, with what the annotator said of it: nothing of what it is.
 
-        What was said of an episode in a review does not count for its other showing here: that would tell which it is.
+        What was said of an episode in a review does not count for its other showing here: that would show which it is.
         """
         desk = self.desk
         rows, standing = [], desk.standing(annotator)

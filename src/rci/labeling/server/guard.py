@@ -85,5 +85,5 @@ class Guard:
 
 
 def refuse(status: int, sentence: str) -> JSONResponse:
-    """An error as every part of the server tells it: one sentence."""
+    """An error as every part of the server reports it: one sentence."""
     return JSONResponse({"error": sentence}, status)

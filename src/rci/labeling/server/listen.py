@@ -1,4 +1,4 @@
-"""The server itself: a socket, uvicorn, and the links that are told to whoever started it."""
+"""The server itself: a socket, uvicorn, and the links that are printed for whoever started it."""
 
 from __future__ import annotations
 

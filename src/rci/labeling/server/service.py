@@ -23,7 +23,7 @@ from rci.tasks import TASKS
 Say = Callable[[str], None]
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """A line for whoever started the server."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -43,7 +43,7 @@ def serve(
     port: int | None = None,
     new_links: bool = False,
     browser: bool = False,
-    say: Say = tell,
+    say: Say = print_line,
 ) -> None:
     """Serve episodes to annotators until interrupted; every answer goes to `folder`, which a later call goes on from.
 

@@ -49,7 +49,7 @@ class VariantResult(NamedTuple):
         """A figure over all seeds; None where it is not known."""
         return float(np.mean(self.values[name])) if self.values.get(name) else None
 
-    def told(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """A figure with its interval, as in 0.512 ± 0.034."""
         mean, half = self.mean(name), self.half_width.get(name)
         if mean is None:
@@ -97,9 +97,9 @@ def columns(results: Sequence[VariantResult]) -> dict[str, list[str]]:
         "seeds": [str(result.seeds) for result in results],
     }
     for name, header in FIGURES.items():
-        told = [result.told(name) for result in results]
-        if set(told) != {MISSING}:
-            cells[header] = told
+        texts = [result.text(name) for result in results]
+        if set(texts) != {MISSING}:
+            cells[header] = texts
     return cells
 
 

@@ -159,7 +159,7 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
 
 
 def time_axis(film: Film, rows: Sequence[Axes]) -> None:
-    """Moments on the horizontal axis of rows that share it, told in seconds where a step has some."""
+    """Moments on the horizontal axis of rows that share it, given in seconds where a step has some."""
     for axes in rows:
         ticks(axes.xaxis, 10, integer=True)
         axes.tick_params(axis="x", labelbottom=False, length=0)

@@ -27,7 +27,7 @@ class Panel(NamedTuple):
 
     title: str
     value: Callable[[Outcome], Estimate | None]
-    told: Callable[[float], str]
+    text: Callable[[float], str]
     is_share: bool
 
 
@@ -114,7 +114,7 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
             )  # seen on dark bars too
             axes.plot(ends, [height + 0.15] * 2, color=INK, linewidth=1.3, zorder=4)
         axes.text(
-            1.02, height, panel.told(value.mean), transform=axes.get_yaxis_transform(), va="center", fontsize=8.0,
+            1.02, height, panel.text(value.mean), transform=axes.get_yaxis_transform(), va="center", fontsize=8.0,
             color=INK,
         )  # fmt: skip
         highest = max(highest, value.mean + error, *value.values)

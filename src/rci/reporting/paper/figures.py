@@ -100,5 +100,5 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
 
 def _seeds(outcomes: Sequence[Outcome]) -> str:
     counts = sorted({len(one.seeds) for one in outcomes})
-    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"Seeds of each: {told}."
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"Seeds of each: {seeds}."

@@ -160,8 +160,8 @@ def contrast_table(experiment: Experiment) -> PaperTable:
             MISSING if test is None else f"{number(test.difference)} (p {number(test.p)})"
             for test in (one.against, one.against_until_stop)
         ]
-        told = [_ratio(ratios.get(name)) for name in rivals]
-        cells.append((*columns[one.setting], one.method, str(len(one.seeds)), *told, *differences))
+        ratio_cells = [_ratio(ratios.get(name)) for name in rivals]
+        cells.append((*columns[one.setting], one.method, str(len(one.seeds)), *ratio_cells, *differences))
     headers = (
         *where, "method", "seeds", *(f"violations, ratio to {name}" for name in rivals),
         "return, difference to reward-only", "until violation, difference",

@@ -19,7 +19,7 @@ INTERVALS = (
 
 
 class SweepGroup(NamedTuple):
-    """Policies that differ in their seeds alone, as means with 95% intervals; None where one cannot be told."""
+    """Policies that differ in their seeds alone, as means with 95% intervals; None where one cannot be estimated."""
 
     values: dict[str, str]  # of the grid, without the seed; `any` if policies are the same for all of an axis
     task: str

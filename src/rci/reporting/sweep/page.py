@@ -44,16 +44,16 @@ def headline(groups: Sequence[SweepGroup], facts: SweepFacts) -> list[str]:
         safest = min(own, key=lambda group: (group.violation_rate, -group.mean_return))
         richest = max(own, key=lambda group: (group.mean_return, -group.violation_rate))
         places = column_places(group.mean_return for group in own)
-        told = f"Fewest violations on {task}: {_told(safest, places)}."
+        sentence = f"Fewest violations on {task}: {_description(safest, places)}."
         if richest is not safest:
-            told += f" Highest return: {_told(richest, places)}."
-        sentences.append(told)
+            sentence += f" Highest return: {_description(richest, places)}."
+        sentences.append(sentence)
     done = facts.policies - facts.missing
     sentences.append(f"{done} of {facts.policies} policies at {facts.points} points of the grid are tested.")
     return sentences
 
 
-def _told(group: SweepGroup, places: int) -> str:
+def _description(group: SweepGroup, places: int) -> str:
     settings = "".join(
         f", {name}={value}" for name, value in group.values.items() if name != "task" and value != ANY
     )

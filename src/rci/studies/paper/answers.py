@@ -42,24 +42,24 @@ def answer_of(name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Fronti
 def _main(outcomes: Sequence[Outcome]) -> str:
     """Violation rates and returns of the methods."""
     own = {o.method: o for o in outcomes}
-    told = [
+    rates = [
         f"{own[name].method} {percent(own[name].violation.mean)} at a return of "
         f"{number(own[name].mean_return.mean)} ({_seeds(own[name].seeds)})"
         for name in SHOWN
         if name in own
     ]
-    return f"Violation rates: {', '.join(told)}." if told else ""
+    return f"Violation rates: {', '.join(rates)}." if rates else ""
 
 
 def _by_kind(outcomes: Sequence[Outcome], kind_of: Callable[[Outcome], str]) -> str:
     """Violation rates of the methods, kind by kind."""
-    told = []
+    kinds = []
     for kind in dict.fromkeys(kind_of(o) for o in outcomes):
         own = {o.method: o for o in outcomes if kind_of(o) == kind}
         rates = ", ".join(f"{name} {percent(own[name].violation.mean)}" for name in SHOWN if name in own)
         if rates:
-            told.append(f"{kind}: {rates}")
-    return f"Violation rates: {'; '.join(told)}." if told else ""
+            kinds.append(f"{kind}: {rates}")
+    return f"Violation rates: {'; '.join(kinds)}." if kinds else ""
 
 
 def _ranked(frontiers: Sequence[Frontier]) -> str:
@@ -76,11 +76,13 @@ def _ranked(frontiers: Sequence[Frontier]) -> str:
             for f in own
             if (found := matched_at(f, MATCHED_SHARE)) is not None
         )
-        told = "; ".join(f"{method} {percent(rate)}{seeds}" for rate, method, seeds in rates)
+        ranking = "; ".join(f"{method} {percent(rate)}{seeds}" for rate, method, seeds in rates)
         short = "; ".join(f.method for f in own if matched_at(f, MATCHED_SHARE) is None)
         where = f" ({name})" if name else ""
-        if told:
-            sentences.append(f"Violation rates for a return of {number(target)}{where}, best first: {told}.")
+        if ranking:
+            sentences.append(
+                f"Violation rates for a return of {number(target)}{where}, best first: {ranking}."
+            )
         if short:
             sentences.append(f"A return of {number(target)}{where} is not reached by: {short}.")
     return " ".join(sentences)

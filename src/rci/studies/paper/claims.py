@@ -22,7 +22,7 @@ from rci.studies.paper.experiments import OURS, REWARD_ONLY
 from rci.studies.paper.outcomes import ratio_of_counts, tested
 
 METHOD = "rudder"  # the paper's
-DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is told otherwise
+DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is set otherwise
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet measured"
 # Where the paper's comparison is made: the task, how to call it, and the experiment.
 READINGS = (
@@ -196,18 +196,18 @@ def _return_kept(own: Outcome | None, free: Outcome | None, of: Callable[[Outcom
     test = None if own is None or free is None else tested(of(own).values, of(free).values)
     if own is None or free is None or test is None:
         return OPEN, OPEN
-    told = f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(own.seeds, free.seeds)}"
+    result = f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(own.seeds, free.seeds)}"
     fewest = min(len(own.seeds), len(free.seeds))
     if fewest < FEWEST:
-        return OPEN, f"{told}: a test needs two seeds of each"
+        return OPEN, f"{result}: a test needs two seeds of each"
     if test.difference >= 0.0:
-        return HOLDS, told
+        return HOLDS, result
     # Without any spread p is not defined; a difference is then a difference.
     if test.p is None or test.p <= SIGNIFICANT:
-        return FAILS, told
+        return FAILS, result
     if fewest < ENOUGH:
-        return OPEN, f"{told}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
-    return HOLDS, told
+        return OPEN, f"{result}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
+    return HOLDS, result
 
 
 def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Finding:

@@ -28,7 +28,7 @@ from rci.studies.paper.cells import (
 )
 from rci.studies.paper.experiments import EXPERIMENTS, Experiment, Scale
 from rci.studies.paper.rows import failure_of, numbers_of
-from rci.studies.study import Study, Tell, complete, silent
+from rci.studies.study import OnProgress, Study, complete, silent
 
 FIRST_GUESS = 60.0  # seconds of a policy on one core, before the first one is done
 
@@ -48,7 +48,7 @@ def run_study(
     file: Path,
     engine: Engine,
     report: Report,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
     places = Places(out)
@@ -86,7 +86,7 @@ def run_study(
             failure,
             optional={own_jobs(cell, scale, places)[0] for cell in drawn},
         )
-        complete(policies, board, out, engine, report, tell, lambda missing: clock.told()[2])
+        complete(policies, board, out, engine, report, on_progress, lambda missing: clock.progress()[2])
         for trail in {job.trail for job in jobs if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
     return board.rows()
@@ -155,6 +155,6 @@ class _Clock:
         if seconds:
             self.spent[cell.logs.task, cell.learner].append(seconds / cell.updates)
 
-    def told(self) -> tuple[int, int, float]:
+    def progress(self) -> tuple[int, int, float]:
         left = seconds_left(self.missing, self.spent)
         return self.total - len(self.missing), self.total, left / self.workers if self.workers else math.inf

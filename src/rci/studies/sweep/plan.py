@@ -49,7 +49,7 @@ class SweepPlan:
         return {name for name, times in count.items() if times > 1}
 
     def left(self) -> set[str]:
-        """The jobs that are not done yet, as far as this folder tells."""
+        """The jobs that are not done yet, as far as this folder shows."""
         done = set[str]()
         for name, job in self.jobs.items():  # inputs come before what is made of them
             if done.issuperset(job.needs) and job.is_current():

@@ -1,4 +1,4 @@
-"""What an observation of Safe-FetchReach holds, and the sphere in it that nobody tells the arm about."""
+"""What an observation of Safe-FetchReach holds, and the sphere in it that the arm cannot see."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The workbench drawn from numbers: no simulator, no OpenGL. Every drawing takes the hazard and adapts to it.
 
 Three kinds of drawing. Views are flat, from above and from the side, for paths. `draw_scene` shows one observation in
-an oblique orthographic projection, under which a sphere is exactly a circle; shadows on the table, straight below, tell
+an oblique orthographic projection, under which a sphere is exactly a circle; shadows on the table, straight below, show
 how deep things lie. `paths_3d` shows many paths in one box. The probe is a slice through start and hazard.
 """
 
