@@ -32,7 +32,7 @@ def ran(monkeypatch) -> list[str]:
                 timings[job.name] = 1.0
                 note(job, 1.0, 1.0)
 
-    def numbers_of(cell, scale, places, key, seconds):
+    def numbers_of(cell, scale, paths, key, seconds):
         numbers = {"mean_return": 1.0, "selection_violation_rate": 0.1, "selection_return": 1.0}
         return {**study.failure_of(cell, scale, key, ""), **numbers, "seconds": seconds}
 

@@ -16,10 +16,10 @@ import pytest
 from rci.data.errors import RciError
 from rci.engines.engine import Engine
 from rci.engines.progress import duration
-from rci.studies.paper.board import Board
+from rci.studies.paper.board import ExperimentRows
 from rci.studies.paper.cells import (
     Cell,
-    Places,
+    StudyPaths,
     cells,
     check_settings,
     key_of,
@@ -106,7 +106,7 @@ def test_every_experiment_can_be_planned_at_every_scale(tmp_path: Path) -> None:
             own = cells(experiment, scale)
             check_settings(own, scale)
             assert len({key_of(cell, scale) for cell in own}) == len(own)
-            jobs = plan(own, scale, Places(tmp_path))
+            jobs = plan(own, scale, StudyPaths(tmp_path))
             names = {job.name for job in jobs}
             assert len({job.output for job in jobs}) == len(jobs)
             assert all(set(job.needs) <= names for job in jobs)
@@ -131,7 +131,7 @@ def test_the_first_seed_of_everything_comes_first() -> None:
 
 
 def test_every_seed_has_a_recording_of_its_own(tmp_path: Path) -> None:
-    jobs = plan(cells(EXPERIMENTS["best-learner"], FULL), FULL, Places(tmp_path))
+    jobs = plan(cells(EXPERIMENTS["best-learner"], FULL), FULL, StudyPaths(tmp_path))
     for stage in ("demonstrators", "collect", "label", "behaviour"):
         assert [job.seed for job in jobs if job.stage == stage] == [0, 1, 2, 3, 4], stage
     assert len({job.seed for job in jobs if job.stage == "learn"}) == 5
@@ -224,39 +224,39 @@ def test_thresholds_share_one_training(tmp_path: Path) -> None:
         ("reward-only", "inf"), ("sparse", "T0"), ("sparse", "T5"),
     ]  # fmt: skip
     assert len({cell.training for cell in own}) == 1
-    jobs = plan(own, TINY, Places(tmp_path))
+    jobs = plan(own, TINY, StudyPaths(tmp_path))
     (learn,) = (job for job in jobs if job.stage == "learn")
     assert learn.settings["budget"] == "inf"
     limits = [job for job in jobs if job.stage == "limit"]
     assert [job.settings for job in limits] == [{"budget": "inf"}, {"rung": 0}, {"rung": 5}]
     assert all(job.needs == (learn.name,) for job in limits)
-    assert {own_jobs(cell, TINY, Places(tmp_path))[0] for cell in own} == {learn.name}
+    assert {own_jobs(cell, TINY, StudyPaths(tmp_path))[0] for cell in own} == {learn.name}
     # With other tests it is another policy to measure, but not to train.
     more = [own[1]._replace(tests=99)]
-    assert own_jobs(more[0], TINY, Places(tmp_path))[0] == learn.name
+    assert own_jobs(more[0], TINY, StudyPaths(tmp_path))[0] == learn.name
     alone = Cell(POINT, "sparse", PAPERS, "0.1", 0, 0, 20, 20)
     assert alone.training == alone
 
 
 def test_what_is_drawn_needs_the_policy_that_is_shown(tmp_path: Path) -> None:
     for cell, stage in ((cells(SHARED, TINY)[1], "limit"), (cells(SMALL, TINY)[0], "learn")):
-        jobs = plan_drawn([cell], TINY, Places(tmp_path))
+        jobs = plan_drawn([cell], TINY, StudyPaths(tmp_path))
         rollouts = jobs[-1]
-        assert rollouts.inputs == {"policy": Places(tmp_path).policy(cell, TINY)}
+        assert rollouts.inputs == {"policy": StudyPaths(tmp_path).policy(cell, TINY)}
         assert [job.stage for job in jobs if job.name in rollouts.needs] == [stage]
         assert not [job for job in jobs if job.stage == "evaluate"]
 
 
 def test_lengths_of_a_shared_training_are_one_training(tmp_path: Path) -> None:
     longer = replace(SHARED, lengths=(0.5, 1.0))
-    learn = [job for job in plan(cells(longer, TINY), TINY, Places(tmp_path)) if job.stage == "learn"]
+    learn = [job for job in plan(cells(longer, TINY), TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert [job.settings["updates"] for job in learn] == [10, 20]
     assert learn[0].trail == learn[1].trail is not None
     assert learn[0].name in learn[1].needs
 
 
 def test_lengths_of_training_are_one_training(tmp_path: Path) -> None:
-    jobs = plan(cells(SMALL, TINY), TINY, Places(tmp_path))
+    jobs = plan(cells(SMALL, TINY), TINY, StudyPaths(tmp_path))
     short, long = (job for job in jobs if job.stage == "learn")
     assert short.trail == long.trail is not None
     assert (short.settings["updates"], long.settings["updates"]) == (10, 20)
@@ -284,12 +284,12 @@ def test_a_longer_training_never_goes_back(tmp_path: Path) -> None:
     """Where a longer one comes first, the shorter one is trained alone, and the next goes on from the longer one."""
     own = [cell for cell in cells(SMALL, TINY) if cell.method == "sparse"]
     order = [own[1], own[0], own[1]._replace(updates=40)]
-    learn = [job for job in plan(order, TINY, Places(tmp_path)) if job.stage == "learn"]
+    learn = [job for job in plan(order, TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert [job.trail is None for job in learn] == [False, True, False]
     assert learn[0].name in learn[2].needs
-    alone = [job for job in plan(order[2:], TINY, Places(tmp_path)) if job.stage == "learn"]
+    alone = [job for job in plan(order[2:], TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert alone[0].trail is None
-    rest = [job for job in plan(order[2:], TINY, Places(tmp_path), wanted=order) if job.stage == "learn"]
+    rest = [job for job in plan(order[2:], TINY, StudyPaths(tmp_path), wanted=order) if job.stage == "learn"]
     assert rest[0].trail == learn[0].trail  # what a killed study left is still there
 
 
@@ -370,21 +370,21 @@ def test_rows_that_nobody_asks_for_are_not_judged_beside_those_that_somebody_doe
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([row(key="old"), row(experiment="other", key="old")]))
     with pytest.raises(RciError, match="holds 1 rows of 'e' that this study does not ask for"):
-        Board(file, {"new": ["e"]})
-    assert len(Board(file, {"new": ["third"]}).rows()) == 2
+        ExperimentRows(file, {"new": ["e"]})
+    assert len(ExperimentRows(file, {"new": ["third"]}).rows()) == 2
 
 
 def test_a_policy_serves_every_experiment_that_asks_for_it(tmp_path: Path) -> None:
     file = tmp_path / "new" / "rows.json"
-    board = Board(file, {"k": ["e", "other"], "l": ["e"]})
+    kept = ExperimentRows(file, {"k": ["e", "other"], "l": ["e"]})
     assert file.is_file()  # a place that cannot be written to is found at once
-    board.add(row())
-    assert board.has("k")
-    assert not board.has("l")
-    later = Board(file, {"k": ["third"]})
+    kept.add(row())
+    assert kept.has("k")
+    assert not kept.has("l")
+    later = ExperimentRows(file, {"k": ["third"]})
     assert later.has("k")
     later.add(row(key="k", mean_return=2.0))
-    board.add(row(key="l"))  # two studies at once lose nothing
+    kept.add(row(key="l"))  # two studies at once lose nothing
     assert [(r["experiment"], r["key"]) for r in read_study(file)] == [
         ("e", "k"),
         ("e", "l"),
@@ -396,7 +396,7 @@ def test_a_policy_serves_every_experiment_that_asks_for_it(tmp_path: Path) -> No
 def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RciError, match="cannot be"):
-        Board(tmp_path / "file" / "rows.json", {})
+        ExperimentRows(tmp_path / "file" / "rows.json", {})
 
 
 # Time

@@ -91,14 +91,14 @@ def tidy(target: Path) -> None:
     """Clear away what killed writers of the same folder left; what stepped aside for nothing steps back."""
     name = glob.escape(target.name)
     for pattern in (f".{name}.old-*", f".{name}.tmp-*"):
-        for leftover in sorted(target.parent.glob(pattern)):
-            owner = leftover.name.split("-")[-2]
+        for stale in sorted(target.parent.glob(pattern)):
+            owner = stale.name.split("-")[-2]
             if owner.isdigit() and alive(int(owner)):
                 continue
-            if ".old-" in leftover.name and not target.exists():
-                os.rename(leftover, target)
+            if ".old-" in stale.name and not target.exists():
+                os.rename(stale, target)
             else:
-                shutil.rmtree(leftover, ignore_errors=True)
+                shutil.rmtree(stale, ignore_errors=True)
 
 
 def alive(process: int) -> bool:

@@ -88,10 +88,10 @@ class ObjectStore:
         system, root = open_address(self.url)
         if not _is_folder(system):
             return
-        for leftover in Path(root, TEMPORARY).glob("*"):
+        for stale in Path(root, TEMPORARY).glob("*"):
             with contextlib.suppress(OSError):  # another may clear it too
-                if time.time() - leftover.stat().st_mtime > LONGEST_WRITE:
-                    leftover.unlink()
+                if time.time() - stale.stat().st_mtime > LONGEST_WRITE:
+                    stale.unlink()
 
     def note(self, key: str, outputs: dict[str, str]) -> None:
         """Write down which artefacts came of the work with this key."""

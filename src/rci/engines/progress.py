@@ -30,17 +30,17 @@ def show_progress() -> Iterator[Report]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        bars: dict[str, TaskID] = {}
+        task_ids: dict[str, TaskID] = {}
         lines = _print_lines(progress.console)
 
         def report(task: Named, share: float, seconds: float | None) -> None:
-            if task.name not in bars and share < 1.0:
-                bars[task.name] = progress.add_task(printable(title_of(task)), total=1.0)
+            if task.name not in task_ids and share < 1.0:
+                task_ids[task.name] = progress.add_task(printable(title_of(task)), total=1.0)
             if share < 1.0:
-                progress.update(bars[task.name], completed=share)
+                progress.update(task_ids[task.name], completed=share)
             else:
-                if task.name in bars:
-                    progress.remove_task(bars.pop(task.name))
+                if task.name in task_ids:
+                    progress.remove_task(task_ids.pop(task.name))
                 lines(task, share, seconds)
 
         yield report

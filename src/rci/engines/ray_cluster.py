@@ -16,7 +16,7 @@ from rci.data.errors import RciError
 from rci.engines.cores import available_cores
 from rci.engines.engine import Engine
 from rci.engines.signals import end_politely
-from rci.engines.temporary_folders import CLUSTER, clear_leftovers, own_folder
+from rci.engines.temporary_folders import CLUSTER, own_folder, remove_stale_folders
 from rci.engines.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
@@ -58,7 +58,7 @@ class Cluster:
             )
         root = tempfile.gettempdir()
         root = root if len(root) <= LONGEST_ROOT else "/tmp"
-        clear_leftovers(CLUSTER, root)  # of runs that were killed
+        remove_stale_folders(CLUSTER, root)  # of runs that were killed
         self.folder = own_folder(CLUSTER, root)  # else its logs would pile up
         try:
             with _unheard():

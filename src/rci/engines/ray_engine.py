@@ -17,7 +17,7 @@ from rci.data.store import versions
 from rci.engines.cores import claim_core, prepare_process
 from rci.engines.engine import Engine, News, Progress, Task, Work
 from rci.engines.ray_cluster import Cluster, last_line
-from rci.engines.temporary_folders import WORK, clear_leftovers, work_folder
+from rci.engines.temporary_folders import WORK, remove_stale_folders, work_folder
 from rci.engines.work_log import Failure, attempt
 
 COMPILER_SWITCHES = (
@@ -40,7 +40,7 @@ class RayPool:
         self.working: dict[Any, tuple[Task, float]] = {}  # by reference to what will come of it
         self.perform = self.ray.remote(num_cpus=1, max_retries=0)(_perform)
         try:
-            self.board = self.cluster.near(_Board)
+            self.progress_actor = self.cluster.near(_ProgressActor)
         except BaseException:  # Ctrl-C, for instance: nobody else knows of the cluster yet
             self.cluster.close()
             raise
@@ -54,7 +54,9 @@ class RayPool:
         return len(self.working) < (self.limit or max(1, self.cluster.cores()))
 
     def start(self, task: Task, work: Work) -> None:
-        result = self.perform.options(name=task.name).remote(work, task.name, fingerprint(), self.board)
+        result = self.perform.options(name=task.name).remote(
+            work, task.name, fingerprint(), self.progress_actor
+        )
         self.working[result] = task, time.monotonic()
 
     def news(self) -> list[News]:
@@ -79,7 +81,7 @@ class RayPool:
     def _shares(self) -> list[News]:
         """How far the tasks are. Only a convenience: where nobody answers, nothing is shown."""
         try:
-            shares = self.ray.get(self.board.read.remote(), timeout=WAIT)
+            shares = self.ray.get(self.progress_actor.read.remote(), timeout=WAIT)
         except (self.ray.exceptions.RayError, TimeoutError):
             return []
         now = time.monotonic()
@@ -100,7 +102,7 @@ def fingerprint() -> dict[str, str]:
     return {**versions(), **switches, "source files of rci": code_digest()[:12]}
 
 
-class _Board:
+class _ProgressActor:
     """Where workers write how far they are, for whoever wants to know."""
 
     def __init__(self) -> None:
@@ -114,28 +116,28 @@ class _Board:
         return shares
 
 
-def _perform(work: Work, name: str, expected: dict[str, str], board: Any) -> Failure | None:
+def _perform(work: Work, name: str, expected: dict[str, str], progress_actor: Any) -> Failure | None:
     """In a worker: do the work on one core, and say how it ended."""
     _prepare_once()
     if fingerprint() != expected:
         return Failure(difference(expected), "")
     with work_folder() as folder:
-        return attempt(work, _reporter(name, board), folder / "printed.txt")
+        return attempt(work, _reporter(name, progress_actor), folder / "printed.txt")
 
 
 @cache
 def _prepare_once() -> None:
-    clear_leftovers(WORK)  # of workers that were killed
+    remove_stale_folders(WORK)  # of workers that were killed
     prepare_process(claim_core())
 
 
-def _reporter(name: str, board: Any) -> Progress:
+def _reporter(name: str, progress_actor: Any) -> Progress:
     last_sent = [time.monotonic()]
 
     def progress(share: float) -> None:
         if time.monotonic() - last_sent[0] >= REPORT_EVERY:
             last_sent[0] = time.monotonic()
-            board.write.remote(name, min(share, 0.999))
+            progress_actor.write.remote(name, min(share, 0.999))
 
     return progress
 

@@ -89,16 +89,16 @@ def _import_file(
     labels = found.labels(cost_above)
     lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
     beside = Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash})
-    places = [str(out)]
+    written = [str(out)]
     if labels is not None:
-        places.append(str(write(labels_place, labels, beside)))
+        written.append(str(write(labels_place, labels, beside)))
         lines.append(f"{int(labels.stopped.sum())} of them stopped: {labels_place}")
     else:
         lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
     takeovers = None
     if found.human is not None:
         takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
-        places.append(str(write(takeovers_place, takeovers, beside)))
+        written.append(str(write(takeovers_place, takeovers, beside)))
         lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
     result = {
         "format": kind,
@@ -108,7 +108,7 @@ def _import_file(
         **({} if takeovers is None else {"takeovers": len(takeovers)}),
         "continued_from": found.continued_from,
         "notes": list(found.notes),
-        "out": places,
+        "out": written,
     }
     return result, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
 

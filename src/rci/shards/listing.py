@@ -257,11 +257,11 @@ def file_digest(path: Path) -> str:
     return found.hexdigest()
 
 
-def clear_leftovers(folders: Iterable[Path]) -> None:
+def remove_stale_files(folders: Iterable[Path]) -> None:
     """Remove what killed writers left. Only for who has the folders for himself."""
     for folder in folders:
-        for leftover in folder.glob(".*.tmp-*"):
-            leftover.unlink(missing_ok=True)
+        for file in folder.glob(".*.tmp-*"):
+            file.unlink(missing_ok=True)
 
 
 def _runs(shard: Path, column: str) -> Iterator[str]:

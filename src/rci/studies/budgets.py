@@ -93,9 +93,9 @@ def jobs_of(
     at, suffix = out / f"seed{seed}", suffix_of(costs)
 
     def job(name: str, stage: str, settings: dict[str, Any], **inputs: str) -> Job:
-        places = {kind: at / place for kind, place in inputs.items()}
+        paths = {kind: at / place for kind, place in inputs.items()}
         needs = tuple(f"{place}-seed{seed}" for place in inputs.values())
-        return Job(f"{name}-seed{seed}", stage, settings, seed, places, at / name, needs)
+        return Job(f"{name}-seed{seed}", stage, settings, seed, paths, at / name, needs)
 
     logged = {"episodes": "episodes", "labels": "labels"}
     recipe = config.collect.recipe

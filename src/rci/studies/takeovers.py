@@ -114,9 +114,9 @@ def jobs_of(seed: int, wanted: Sequence[Cell], scale: Scale, episodes: int, out:
     at = out / f"seed{seed}"
 
     def job(name: str, stage: str, settings: dict[str, Any], **inputs: str) -> Job:
-        places = {kind: at / place for kind, place in inputs.items()}
+        paths = {kind: at / place for kind, place in inputs.items()}
         needs = tuple(f"{place}-seed{seed}" for place in inputs.values())
-        return Job(f"{name}-seed{seed}", stage, settings, seed, places, at / name, needs)
+        return Job(f"{name}-seed{seed}", stage, settings, seed, paths, at / name, needs)
 
     world = {"task_name": TASK, "world": {}}
     yield job("machine", "informed", {**world, "price": 0.0, "ppo": scale.machine})

@@ -45,7 +45,7 @@ class Given:
     note: str = ""
 
 
-class Desk:
+class Assignment:
     """The annotators of a session, each with the queue. votes: answers that an episode needs; None, from everybody."""
 
     def __init__(
@@ -202,8 +202,8 @@ class Desk:
 
     def _open(self, annotator: str) -> Array:
         """Which items of the queue wait for this annotator. A repetition does once its first showing is answered."""
-        answered, places = self._answered_of(annotator), np.arange(len(self.queue))
-        waiting = ~answered & ((self._first == places) | answered[self._first])
+        answered, positions = self._answered_of(annotator), np.arange(len(self.queue))
+        waiting = ~answered & ((self._first == positions) | answered[self._first])
         if self.votes is None:
             return np.asarray(waiting)
         votes = self._votes[self._episode]
@@ -212,7 +212,7 @@ class Desk:
             # An answer that is on its way, unless it is here already or whoever looked has gone away.
             if name != annotator and not self._answered[name][place] and time.monotonic() - since < HOLD:
                 votes[place] += 1
-        return np.asarray(waiting & (self._gold | (self._first != places) | (votes < self.votes)))
+        return np.asarray(waiting & (self._gold | (self._first != positions) | (votes < self.votes)))
 
 
 def _counts(answer: Answer) -> bool:

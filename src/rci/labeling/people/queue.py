@@ -73,6 +73,6 @@ def _repeat(queue: list[int], count: int, rng: np.random.Generator) -> list[Item
     high = max(low + 1, min(REPEAT_AFTER[1], len(queue) // 2))
     early = len(queue) - low  # from here on there is no room for a second showing far enough away
     again = rng.choice(early, min(count, early), replace=False)
-    places = [(float(place), (episode, 0)) for place, episode in enumerate(queue)]
-    places += [(float(i + rng.integers(low, high)) + 0.5, (queue[i], 1)) for i in again]
-    return [item for _, item in sorted(places)]
+    positions = [(float(place), (episode, 0)) for place, episode in enumerate(queue)]
+    positions += [(float(i + rng.integers(low, high)) + 0.5, (queue[i], 1)) for i in again]
+    return [item for _, item in sorted(positions)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from rci.data.episodes import Episodes
 from rci.data.errors import RciError
 from rci.labeling.people.answers import check_name
-from rci.labeling.people.assignment import Desk
+from rci.labeling.people.assignment import Assignment
 from rci.labeling.people.queue import Order, make_queue
 from rci.labeling.people.remarks import check_kinds
 from rci.labeling.people.session import open_session
@@ -80,19 +80,19 @@ def serve(
             session.set_rate(rate)
         tokens, secret = session.tokens(annotators, new_links)
         queue = make_queue(replace(order, gold=tuple(session.gold)), len(exhibit.episodes))
-        desk = Desk(session, queue, list(tokens), secret, votes)
+        assignment = Assignment(session, queue, list(tokens), secret, votes)
         own = links(listening, host, tokens)
 
         def announce() -> None:
             widest = max(map(len, own))
             for name, link in own.items():
-                done, total = desk.counts(name)
+                done, total = assignment.counts(name)
                 say(f"{name:<{widest}}  {done} of {total} labeled  {link}")
             say(f"Answers go to {folder}, each as soon as it is given. Ctrl-C ends the server.")
             if browser:
                 webbrowser.open(next(iter(own.values())))
 
-        run_server(make_app(desk, exhibit, tokens, known_names(host)), listening, announce)
+        run_server(make_app(assignment, exhibit, tokens, known_names(host)), listening, announce)
         say(f"{len(session.answers())} labels are saved in {folder}.")
     finally:
         listening.close()

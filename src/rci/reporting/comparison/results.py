@@ -31,7 +31,7 @@ FIGURES = {
     "largest_gap": "largest gap",
 }
 MODEL = "matched_pairs_accuracy"  # from here on, the figures are about the model and its fit
-PLACES = {"epochs": 1, "seconds": 1}  # decimals; all else has three
+DECIMALS = {"epochs": 1, "seconds": 1}  # decimals; all else has three
 REFERENCES = ("oracle", "sparse", "uniform")  # methods that learn nothing, to be compared with
 
 
@@ -56,7 +56,7 @@ class VariantResult(NamedTuple):
             return MISSING
         if name == "largest_gap":
             return number(max(self.values[name]))
-        return with_error(mean, half, PLACES.get(name, 3))
+        return with_error(mean, half, DECIMALS.get(name, 3))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rci.data.errors import printable
 from rci.reporting.markdown import table
-from rci.reporting.numbers import column_places, fixed, number, percent
+from rci.reporting.numbers import column_decimals, fixed, number, percent
 from rci.reporting.paper.contents import (
     Estimate,
     Experiment,
@@ -119,7 +119,7 @@ def claim_table(summary: PaperSummary) -> PaperTable:
 def outcome_table(experiment: Experiment) -> PaperTable:
     """One line per setting and method: what the selected policies do."""
     outcomes = experiment.outcomes
-    places = column_places([one.mean_return.mean for one in outcomes])
+    decimals = column_decimals([one.mean_return.mean for one in outcomes])
     where, columns = _where([one.setting for one in outcomes])
     known = any(one.share_of_way is not None for one in outcomes)
     cells = tuple(
@@ -131,11 +131,11 @@ def outcome_table(experiment: Experiment) -> PaperTable:
             share_with_error(one.violation),
             f"{100 * one.low:.1f}–{percent(one.high)}",
             MISSING if one.return_norm is None else with_error(one.return_norm, 2),
-            with_error(one.mean_return, places),
-            with_error(one.until_stop, places),
+            with_error(one.mean_return, decimals),
+            with_error(one.until_stop, decimals),
             *((MISSING if one.share_of_way is None else percent(one.share_of_way),) if known else ()),
             MISSING if one.log_violation is None else share_with_error(one.log_violation),
-            MISSING if one.log_return is None else with_error(one.log_return, places),
+            MISSING if one.log_return is None else with_error(one.log_return, decimals),
         )
         for one in outcomes
     )
@@ -203,9 +203,9 @@ def share_with_interval(value: Estimate) -> str:
     return percent(value.mean) + ("" if value.half_width is None else f" ± {100 * value.half_width:.1f}")
 
 
-def with_error(value: Estimate, places: int) -> str:
+def with_error(value: Estimate, decimals: int) -> str:
     """A number with its standard error over seeds."""
-    return fixed(value.mean, places) + ("" if value.error is None else f" ± {fixed(value.error, places)}")
+    return fixed(value.mean, decimals) + ("" if value.error is None else f" ± {fixed(value.error, decimals)}")
 
 
 def _where(settings: Sequence[Setting]) -> tuple[tuple[str, ...], dict[Setting, tuple[str, ...]]]:

@@ -11,7 +11,7 @@ from rci.pipeline.rows import Row
 from rci.studies.paper.rows import judged_together, read_study
 
 
-class Board:
+class ExperimentRows:
     """All rows of a file. askers: the experiments that ask for each key; a policy may serve several."""
 
     def __init__(self, file: Path, askers: Mapping[str, Sequence[str]]) -> None:

@@ -15,10 +15,10 @@ from rci.engines.cores import available_cores
 from rci.engines.engine import Engine, Report
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.rows import Row
-from rci.studies.paper.board import Board
+from rci.studies.paper.board import ExperimentRows
 from rci.studies.paper.cells import (
     Cell,
-    Places,
+    StudyPaths,
     cells,
     check_settings,
     key_of,
@@ -51,26 +51,26 @@ def run_study(
     on_progress: OnProgress = silent,
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
-    places = Places(out)
+    paths = StudyPaths(out)
     wanted, drawn, keys, askers = _asked(experiments, scale)
     prepare_folder(out)
     with alone_in(out):
-        board = Board(file, askers)
+        kept = ExperimentRows(file, askers)
         rank = _ranks(experiments, wanted, scale)
         ordered = sorted(keys, key=lambda cell: (rank[cell], cell.seed))
-        missing = [cell for cell in ordered if not board.has(keys[cell])]
+        missing = [cell for cell in ordered if not kept.has(keys[cell])]
         clock = _Clock(len(keys), missing, _cores(engine))
-        sharing = Counter(own_jobs(cell, scale, places)[0] for cell in keys)
-        failed = {row["key"] for row in board.rows() if "failed" in row}
+        sharing = Counter(own_jobs(cell, scale, paths)[0] for cell in keys)
+        failed = {row["key"] for row in kept.rows() if "failed" in row}
         drawn = [cell for cell in drawn if key_of(cell, scale) not in failed]
-        jobs = [*plan(missing, scale, places, keys), *plan_drawn(drawn, scale, places)]
+        jobs = [*plan(missing, scale, paths, keys), *plan_drawn(drawn, scale, paths)]
 
         def row(cell: Cell, seconds: Mapping[str, float]) -> Row:
-            training, *tests = own_jobs(cell, scale, places)
+            training, *tests = own_jobs(cell, scale, paths)
             spent = seconds.get(training, 0.0) / sharing[training]
             spent += sum(seconds.get(name, 0.0) for name in tests)
             clock.done(cell, spent)
-            return numbers_of(cell, scale, places, keys[cell], round(spent, 1))
+            return numbers_of(cell, scale, paths, keys[cell], round(spent, 1))
 
         def failure(cell: Cell, why: str) -> Row:
             clock.done(cell, 0.0)
@@ -80,16 +80,16 @@ def run_study(
             ordered,
             keys.__getitem__,
             lambda missing: jobs,
-            lambda cell: own_jobs(cell, scale, places)[0],
-            lambda cell: own_jobs(cell, scale, places)[1:],
+            lambda cell: own_jobs(cell, scale, paths)[0],
+            lambda cell: own_jobs(cell, scale, paths)[1:],
             row,
             failure,
-            optional={own_jobs(cell, scale, places)[0] for cell in drawn},
+            optional={own_jobs(cell, scale, paths)[0] for cell in drawn},
         )
-        complete(policies, board, out, engine, report, on_progress, lambda missing: clock.progress()[2])
+        complete(policies, kept, out, engine, report, on_progress, lambda missing: clock.progress()[2])
         for trail in {job.trail for job in jobs if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
-    return board.rows()
+    return kept.rows()
 
 
 class _Asked(NamedTuple):

@@ -81,8 +81,8 @@ def _run_alone(
         tracker,
         out.name,
         [
-            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in places.items()})
-            for point, places in zip(plan.points, plan.places)
+            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in outputs.items()})
+            for point, outputs in zip(plan.points, plan.outputs)
         ],
     )
     study = Study(

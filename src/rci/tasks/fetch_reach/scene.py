@@ -288,8 +288,8 @@ def _ball(hazard: Hazard, forward: Array) -> list[tuple[Array, str, float]]:
     circle = np.stack([np.cos(turn), np.sin(turn)], -1)
     light = np.linspace(0.92, 0.06, 14)
     discs = [size * circle + (1.0 - size) * np.array([-0.38, 0.46]) for size in (1.0, *light)]
-    places = [np.array(hazard.centre) + hazard.radius * disc @ plane for disc in discs]
-    return [(places[0], DANGER_COLOR, 0.5), *((place, "white", 0.045) for place in places[1:])]
+    outlines = [np.array(hazard.centre) + hazard.radius * disc @ plane for disc in discs]
+    return [(outlines[0], DANGER_COLOR, 0.5), *((place, "white", 0.045) for place in outlines[1:])]
 
 
 def _draw_table(axes: Any) -> None:
