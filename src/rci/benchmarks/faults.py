@@ -164,7 +164,7 @@ def disturbed(
 
 
 def strike(process: subprocess.Popen[bytes], victim: str, seconds: float) -> str | None:
-    """Wait, then kill: who was hit, None if the run had ended. Where there is no worker yet, everybody is hit."""
+    """Wait, then kill: who was hit, None if the run had ended. Before the first worker starts, everybody is hit."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
         return None

@@ -64,7 +64,7 @@ def train_informed(
 
 
 def check_price(price: float) -> None:
-    """Refuse what is no price."""
+    """Refuse anything but a price."""
     if not 0.0 <= price < math.inf:
         raise RciError(f"the price of a violation must be a number, 0 or more, got {price}.")
 

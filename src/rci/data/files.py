@@ -105,7 +105,7 @@ def alive(process: int) -> bool:
     """Whether there is a process of this number on this machine."""
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # the latter: there are no processes of such numbers
+    except (ProcessLookupError, OverflowError):  # the latter: no process has such a number
         return False
     except PermissionError:
         return True
@@ -140,7 +140,7 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 def take_lock(path: Path, wait: bool = False, mode: int = 0o666, flags: int = 0) -> int:
     """The descriptor of a file whose lock is ours until it is closed.
 
-    The system gives a lock back however its holder ends, so there are no stale ones. FileNotFoundError: whoever had it
+    The system gives a lock back however its holder ends, so none is ever stale. FileNotFoundError: whoever had it
     took the file away when it was done.
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, mode)

@@ -110,7 +110,7 @@ class Policy(Fitted):
 
     `step(seed, memory, obs) -> (action, memory)` is pure and batched; `act` is the everyday verb. A policy that looks
     back at its episode keeps that in the memory, which `begin` makes; to the others it is nothing.
-    There is no cost argument: a policy can never be fed the true cost at test time.
+    It takes no cost argument: a policy can never be fed the true cost at test time.
     """
 
     kind: ClassVar[str] = "policy"

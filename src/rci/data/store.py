@@ -186,7 +186,7 @@ def _kind(folder: Path) -> str | None:
 
 
 def check_place(folder: str | Path, kind: str | None = None) -> None:
-    """Refuse a place where something stands that is no artefact, or none of this kind, before any work is done."""
+    """Refuse a place that holds anything but an artefact of this kind, before any work is done."""
     target = Path(folder)
     if not target.name:
         raise RciError(f"{target} is no name of a folder to write to; say one, such as runs/mine.")

@@ -150,7 +150,7 @@ class ObjectStore:
         system, root = open_address(self.url)
         target = f"{root}/{name}"
         try:
-            if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
+            if _is_folder(system):  # elsewhere folders do not exist, and a bucket is not made by mistake
                 for folder in (Path(target).parent, Path(root, TEMPORARY)):
                     folder.mkdir(parents=True, exist_ok=True)
                 with placing(Path(target), Path(root, TEMPORARY)) as temporary:

@@ -33,7 +33,7 @@ def run_tasks(
 
     A task that fails does not stop the others, but for those that need it; all failures are reported last. What is
     finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks. accept: asked
-    of each failure that is neither a bug nor the loss of a worker; what it accepts is no failure of the run, and what
+    of each failure that is neither a bug nor the loss of a worker; what it accepts does not fail the run, and what
     needs it is left undone. pool: workers to use, and to close at the end, instead of the engine's.
     """
     schedule = _Schedule(tasks)

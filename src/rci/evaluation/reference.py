@@ -82,7 +82,7 @@ def share_of_way(
 ) -> float | None:
     """How far a policy has come from reward-only to the best driver, both as (mean return, violation rate).
 
-    1 is as good as that driver, 0 as good as reward-only, below 0 worse; None where reward-only is no worse itself.
+    1 is as good as that driver, 0 as good as reward-only, below 0 worse; None where reward-only is as good itself.
     """
     ends = measure.random_return, measure.blind_return
     first, last = (

@@ -17,7 +17,7 @@ from rci.learning.dataset import Dataset
 from rci.nets.keys import stage_key
 
 CHUNK = 500  # updates per compiled call
-LARGEST_MULTIPLIER = 1e4  # a violation worth ten thousand times what returns differ by is no price any more
+LARGEST_MULTIPLIER = 1e4  # a violation worth ten thousand times what returns differ by is a ban, not a price
 
 
 class Trouble(NamedTuple):

@@ -1,7 +1,7 @@
 """A network of one step of the world: from an observation and an action to a density of what is seen next.
 
 An observation is a table, one's own row first, then a row for each car, obstacle or person, zeros for nobody; an
-observation that is no table is one row. One's own row moves by a mixture of Gaussians, so that "left or right" and a
+observation in any other shape is one row. One's own row moves by a mixture of Gaussians, so that "left or right" and a
 thruster that may or may not fire can be said. All other rows move by one and the same function of a row, beside the
 first one and what is around; each may also be gone. What a step earned and whether it ended is read from what is seen
 *after* it: where danger begins is then a sharp line in what is seen, and not smeared by what might have happened.

@@ -146,7 +146,7 @@ def run_comparison(
         jobs = plan(variants, seeds, seed, logged, out)
         timings = read_timings(out)
         run_timed(jobs, out, engine, report, timings)
-        # The page is no artefact: it is cheap, and written anew each time.
+        # The page is cheap, so it is written anew each time and is not kept as an artefact.
         with reporting(report, "comparison"):
             oracle = _oracle_beside(logged["episodes"], episodes)
             return _write(out, variants, jobs, seeds, episodes, labels, oracle, risk, timings, command)

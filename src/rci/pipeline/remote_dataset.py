@@ -41,7 +41,7 @@ class RemoteEntry:
 
 
 def is_address(source: str) -> bool:
-    """Whether this is no path of this machine and no id."""
+    """Whether this is an address: neither a path of this machine nor an id."""
     return "://" in source
 
 

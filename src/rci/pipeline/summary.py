@@ -138,7 +138,7 @@ def method_result(
     named = policies[0].get("channels", ())
     own = limits(first.budget, named)
     unlimited = all(limit == math.inf for limit in own)
-    # Limits of channels are none on all violations together, and a percentile is no share of episodes.
+    # Limits of channels do not bound all violations together, and a percentile is not a share of episodes.
     share = math.inf if unlimited else None if named or isinstance(own[0], str) else own[0]
     blind = [scores[entry] for entry in scores if entry.method == "reward-only"]
     possible, way = shares(

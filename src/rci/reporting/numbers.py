@@ -66,7 +66,7 @@ def column_decimals(values: Iterable[float]) -> int:
 
 
 def with_error(value: float, error: float | None, decimals: int) -> str:
-    """A number and its error in the same decimals, as in 1.02 ± 0.01; alone where there is no error."""
+    """A number and its error in the same decimals, as in 1.02 ± 0.01; alone without an error."""
     return fixed(value, decimals) + ("" if error is None else f" ± {fixed(error, decimals)}")
 
 

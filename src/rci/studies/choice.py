@@ -206,7 +206,7 @@ def choices(rows: Sequence[Row], budget: float, sets: Sequence[Array]) -> list[R
 
 
 def draw_sets(count: int, size: int, draws: int, seed: int = 0) -> list[Array]:
-    """Sets of different candidates, the same for every budget; all of them once where there are no more."""
+    """Sets of different candidates, the same for every budget; all of them once where these are too few."""
     if size >= count:
         return [np.arange(count)]
     rng = np.random.default_rng(seed)

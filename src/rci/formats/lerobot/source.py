@@ -263,7 +263,7 @@ def _single(block: Block, name: str) -> Array | None:
 
 
 def _flags(block: Block, name: str) -> Array:
-    """Flags; none where there is no such feature."""
+    """Flags; none without such a feature."""
     if not name:
         return np.zeros(len(block.lines), bool)
     values = _column(block, name, (1,))

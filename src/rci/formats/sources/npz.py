@@ -130,7 +130,7 @@ def open_npz(path: Path) -> Iterator[dict[str, NpzColumn]]:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse names that are no keys, and archives that claim to unpack to more than they can."""
+    """Refuse names other than keys, and archives that claim to unpack to more than they can."""
     members = archive.infolist()
     often = Counter(member.filename for member in members)
     for member in members:

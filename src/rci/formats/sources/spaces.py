@@ -15,7 +15,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.tables.episode_rows import one_hot
 
-MOST_CHOICES = 4096  # a one-hot vector longer than this is no help to anybody
+MOST_CHOICES = 4096  # a one-hot vector longer than this helps nobody
 SMALLEST_IMAGE = 32  # pixels on a side, from which on Minari compresses pictures
 
 

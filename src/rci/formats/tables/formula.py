@@ -1,6 +1,6 @@
 """A reward as an expression over columns, such as `v * 0.1 - abs(turn)`: arithmetic, and nothing else.
 
-Numbers, columns, + - * / **, comparisons (1 where they hold, else 0) and a few functions. A column whose name is no
+Numbers, columns, + - * / **, comparisons (1 where they hold, else 0) and a few functions. A column whose name is not an
 word is written between backticks: `pose x`. previous(x) and next(x) are x one row earlier and later in the same run; at
 its first and its last row they are x itself, so that differences to them are 0 there.
 """
@@ -104,7 +104,7 @@ class _Check(NamedTuple):
     functions: set[str]
 
     def node(self, node: ast.expr, depth: int = 0) -> None:
-        """Refuse whatever is no arithmetic."""
+        """Refuse anything but arithmetic."""
         at = f"position {len(self.text.encode()[: node.col_offset].decode(errors='ignore')) + 1}"
         if depth > DEEPEST:
             raise RciError(f"{self.where} is nested more than {DEEPEST} deep at {at}.")

@@ -1,7 +1,7 @@
 """Do annotators agree with each other, with themselves, and with what is known?
 
 Agreement is about stopped or not, and, where both stopped, about how many steps lie between the stops. Only what
-an annotator said on the first showing counts, and `unsure` is no opinion. Later showings are compared with the first
+an annotator said on the first showing counts, and `unsure` does not. Later showings are compared with the first
 one of the same annotator. Where two answers are about the same item, the later one counts.
 
 Kappa is the agreement beyond chance: `(observed - chance) / (1 - chance)`; 1 is perfect, 0 is chance. It is undefined,

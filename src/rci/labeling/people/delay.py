@@ -1,7 +1,7 @@
 """How late does a person press STOP, and where would they have pressed without that delay?
 
 The model: a person who watches `pace` steps per second and reacts r seconds late presses at `stop + r pace`, give or
-take. Paused, stepping by hand, the pace is 0 and there is no delay. So r shows in two ways:
+take. Paused, stepping by hand, the pace is 0 and so is the delay. So r shows in two ways:
 
 - against episodes whose stop is known: `(pressed - known) / pace`, with weight `pace`;
 - in episodes that the same person stopped twice, at different paces: `(s1 - s2) / (p1 - p2)`, with weight `|p1 - p2|`.
@@ -68,7 +68,7 @@ def estimate_delays(
 
     gold: the known stop index of some episodes, -1 where they are safe. rate: steps per second of the recording,
     which stands in for a pace that nobody knows. Where known episodes and repetitions both suffice, the known
-    episodes decide. Answers given with the inferred costs in sight are no reactions and do not count.
+    episodes decide. Answers given with the inferred costs in sight are not reactions and do not count.
     """
     return {name: _estimate(stops, gold, rate) for name, stops in _stops_by_annotator(answers, rate).items()}
 
@@ -130,7 +130,7 @@ def weighted_median(values: Array, weights: Array) -> Array:
 def shift_back(answer: Answer, seconds: float, rate: float) -> int:
     """Where the annotator would have pressed without a delay: `stop - round(seconds pace)`, halves up, not below 0.
 
-    Never later than they pressed: a person who presses too early has seen the danger come, which is no reaction.
+    Never later than they pressed: a person who presses too early has foreseen the danger instead of reacting to it.
     """
     if answer.verdict != STOP:
         return answer.stop_index

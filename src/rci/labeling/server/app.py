@@ -29,7 +29,7 @@ from rci.labeling.server.guard import Guard, refuse
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-# What is wrong with files is printed for whoever started the server: their paths are no business of annotators.
+# What is wrong with files is printed for whoever started the server: annotators need not see their paths.
 NOT_SHOWN = "it cannot be read; whoever started the server sees in the terminal why."
 NOT_SAVED = "the server could not save it; whoever started the server sees in the terminal why."
 TERMINAL = logging.getLogger(__name__)

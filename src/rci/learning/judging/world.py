@@ -48,7 +48,7 @@ class Moments(NamedTuple):
     high: jax.Array
     own_slight: (
         jax.Array
-    )  # [f]: where a feature of one's own row is at its limit, less than this is no motion
+    )  # [f]: where a feature of one's own row is at its limit, less than this counts as rest
     reward_unit: jax.Array  # []
 
 
@@ -85,7 +85,7 @@ class Drive(NamedTuple):
 
 
 def moments_of(data: Dataset, rows: int) -> Moments:
-    """What a model learns from; rows: of how many an observation is made, 0 = it is no table."""
+    """What a model learns from; rows: of how many an observation is made, 0 = a flat vector."""
     obs = np.asarray(data.obs).reshape(len(data.obs), max(rows, 1), -1)
     row = np.asarray(data.row)
     before, after = obs[row], obs[row + 1]

@@ -23,7 +23,7 @@ Deviates:
   cost of 0.3 is none, and the cost-to-go is subtracted from a fixed 50. There both are lowered by the simulator's own
   numbers at test time; a policy that is let loose has none.
 - from OSRL: a step counts the same wherever it lies in its episode, although fewer windows hold the first ones.
-- A stop cuts the recorded return, and there is no critic that could look past it. So a stopped episode is one of low
+- A stop cuts the recorded return, and without a critic nothing looks past it. So a stopped episode is one of low
   return here, where other learners bootstrap through the stop.
 - A percentile is of discounted costs, the cost-to-go is not; as a cost-to-go it asks for less than it allows.
 """

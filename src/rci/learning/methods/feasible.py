@@ -94,7 +94,7 @@ class Config:
 
 
 class Hyper(NamedTuple):
-    """Numbers that may change without compiling again; the threshold is no part of the training."""
+    """Numbers that may change without compiling again; the threshold matters after training alone."""
 
     threshold: Number = 0.0  # set after the training: [K]
     discount: float = 0.98

@@ -176,7 +176,7 @@ def recorded_returns(report: ReportInput) -> Array:
 
 
 def main_method(names: Iterable[str]) -> str | None:
-    """The method that the report is about: rci, or else the first by name that is no baseline."""
+    """The method that the report is about: rci, or else the first by name other than the baselines."""
     names = set(names)
     if "rci" in names:
         return "rci"

@@ -15,7 +15,7 @@ from rci.studies.paper.policy_rows import REWARD_ONLY, PolicyRow
 COMPARED_WITH = ("sparse", "hazard", REWARD_ONLY)
 BOOTSTRAP_SEED = 0
 Counts = Sequence[tuple[int, int]]  # violations and episodes, by seed
-KEPT_RETURN = 0.5  # of the way from the worst to the best predicted return: less is no policy worth having
+KEPT_RETURN = 0.5  # of the way from the worst to the best predicted return: less makes a policy useless
 
 
 def estimate(values: Sequence[float]) -> Estimate:

@@ -139,7 +139,7 @@ def seconds_left(missing: Iterable[Cell], rates: Rates) -> float:
     left = 0.0
     for cell in missing:
         known = rates.get((cell.logs.task, cell.learner), everything)
-        left += cell.updates * median(known) if known else FIRST_GUESS  # a pause of the machine is no rate
+        left += cell.updates * median(known) if known else FIRST_GUESS  # medians pass over pauses
     return left
 
 

@@ -75,7 +75,7 @@ HAZARD = Hazard(centre=(1.4226, 0.8299, 0.6155), radius=0.04, cone=20.0)  # chos
 
 
 def check_hazard(given: Hazard | None) -> Hazard | None:
-    """Refuse what is no hazard."""
+    """Refuse anything but a hazard."""
     if given is not None and not isinstance(given, Hazard):
         raise RciError(f"hazard must be a Hazard, or None for the plain environment, got {given!r}.")
     return given
