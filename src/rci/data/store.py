@@ -189,7 +189,7 @@ def check_place(folder: str | Path, kind: str | None = None) -> None:
     """Refuse a place that holds anything but an artefact of this kind, before any work is done."""
     target = Path(folder)
     if not target.name:
-        raise RciError(f"{target} is no name of a folder to write to; say one, such as runs/mine.")
+        raise RciError(f"{target} is not the name of a folder to write to; say one, such as runs/mine.")
     files.tidy(target)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
@@ -234,7 +234,7 @@ def manifest_text(
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

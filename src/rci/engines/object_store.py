@@ -212,7 +212,7 @@ def open_address(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise RciError(f"the store {url} needs another package: {error}.") from None
     except ValueError as error:
-        raise RciError(f"{url!r} is no address of a store: {error}.") from None
+        raise RciError(f"{url!r} is not an address of a store: {error}.") from None
     except Exception as error:  # of any library: no such machine, no access
         raise RciError(f"cannot reach the store {url}: {error or type(error).__name__}.") from error
     return system, root.rstrip("/")
@@ -224,5 +224,5 @@ def _is_folder(system: Any) -> bool:
 
 def _checked(digest: str) -> str:
     if not DIGEST.fullmatch(digest):
-        raise RciError(f"{digest!r} is no hash, so it names nothing in a store.")
+        raise RciError(f"{digest!r} is not a hash, so it names nothing in a store.")
     return digest

@@ -66,7 +66,7 @@ def ruler(found: Sequence[ReferencePoint]) -> Ruler | None:
     ends = by_name[RANDOM].mean_return, by_name[BLIND].mean_return
     if ends[0] >= ends[1]:
         raise RciError(
-            f"the blind driver earns {ends[1]:g}, no more than random actions ({ends[0]:g}): it is no reference."
+            f"the blind driver earns {ends[1]:g}, no more than random actions ({ends[0]:g}): it is not a reference."
         )
     best = max(frontier, key=lambda p: merit(p.mean_return, p.violation_rate, *ends))
     return Ruler(*ends, best, frontier)

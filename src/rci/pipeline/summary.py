@@ -251,7 +251,7 @@ def policy_field_map(policy: Policy, probe: Probe, method: str, budget: str) -> 
     from rci.reporting.run.contents import FieldMap
 
     if probe.arrow is None:
-        raise RciError("the actions of this task are no arrows on its map, so it has no vector field.")
+        raise RciError("the actions of this task are not arrows on its map, so it has no vector field.")
     acting = restore_policy(policy)
     action = acting.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
     expected_return, expected_cost = predict_values(acting, probe.obs)

@@ -108,7 +108,7 @@ def _check_folder(folder: Path) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise RciError(
-                f"the name of {folder / name} is no text (UTF-8), so it cannot be opened; rename it."
+                f"the name of {folder / name} is not text (UTF-8), so it cannot be opened; rename it."
             ) from None
 
 

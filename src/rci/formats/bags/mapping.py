@@ -225,7 +225,7 @@ def _paths(text: Any, where: str) -> tuple[str, list[tuple[tuple[Step, ...], str
     match = FIELD.fullmatch(text) if isinstance(text, str) and len(text) < 1000 else None
     if match is None:
         raise RciError(
-            f'{where}: {text!r} is no field; write the topic, a dot and the field: "/odom.twist.twist.linear.x", '
+            f'{where}: {text!r} is not a field; write the topic, a dot and the field: "/odom.twist.twist.linear.x", '
             '"/scan.ranges[0]" or "/scan.ranges[0:360:45]".'
         )
     paths: list[tuple[tuple[Step, ...], str]] = [((), "")]

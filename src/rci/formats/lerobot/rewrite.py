@@ -121,7 +121,7 @@ def _copy_others(source: Path, target: Path, without: set[Path]) -> None:
                 except OSError:
                     pass
             if not path.is_file():
-                raise RciError(f"{path} is no plain file; a LeRobot folder has others nowhere.")
+                raise RciError(f"{path} is not a plain file; a LeRobot folder has others nowhere.")
             shutil.copyfile(path, place)
 
 

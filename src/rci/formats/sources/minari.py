@@ -96,7 +96,7 @@ def read_metadata(folder: Path) -> Dataset:
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(metadata, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"{path} cannot be read: {error}.") from None
     counts = []

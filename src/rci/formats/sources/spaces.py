@@ -75,7 +75,7 @@ def _leaves(space: Any, path: tuple[str | int, ...], where: str, jpeg: bool) -> 
         yield _choice(Leaf(path, kind, (len(counts),), counts, tuple(map(int, space["start"]))), where)
     else:
         raise RciError(
-            f"{where} has a part of type {kind!r}, which is no numbers; only Box, Discrete, MultiBinary, "
+            f"{where} has a part of type {kind!r}, which is not made of numbers; only Box, Discrete, MultiBinary, "
             "MultiDiscrete, Dict and Tuple can be read."
         )
 

@@ -116,7 +116,7 @@ class _Check(NamedTuple):
         elif isinstance(node, ast.Constant):
             if not _is_number(node.value):
                 raise RciError(
-                    f"{self.where}: {node.value!r} at {at} is no number; a column stands between backticks."
+                    f"{self.where}: {node.value!r} at {at} is not a number; a column stands between backticks."
                 )
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             self._call(node.func.id, len(node.args), at)
@@ -126,7 +126,7 @@ class _Check(NamedTuple):
             or (isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS)
         ):
             raise RciError(
-                f"{self.where}: what stands at {at} is no arithmetic; numbers, columns, + - * / **, comparisons and "
+                f"{self.where}: what stands at {at} is not arithmetic; numbers, columns, + - * / **, comparisons and "
                 f"{', '.join(FUNCTIONS)} are."
             )
         if name is None:

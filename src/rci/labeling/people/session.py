@@ -286,7 +286,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"cannot read {path}: {error}.") from None
     return found
@@ -313,4 +313,4 @@ def _action(entry: Mapping[str, Any], folder: Path) -> Action:
             return Undo(entry["annotator"], (episode, showing), entry.get("time"))
         return Answer(**known)
     except (KeyError, TypeError, ValueError) as error:
-        raise RciError(f"{folder / 'answers.jsonl'} has a line that is no answer: {error}.") from None
+        raise RciError(f"{folder / 'answers.jsonl'} has a line that is not an answer: {error}.") from None

@@ -158,7 +158,7 @@ def read_comparison(path: Path) -> list[VariantResult]:
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RciError(f"{path} is no comparison of redistributors: {error!r}.") from None
+        raise RciError(f"{path} is not a comparison of redistributors: {error!r}.") from None
 
 
 def _heatmaps(paths: TaskPaths) -> Picture:
