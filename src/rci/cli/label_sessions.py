@@ -49,12 +49,12 @@ def report_agreement(folder: Path) -> Output:
     answers = session.answers()
     if not answers:
         raise RciError(f"nobody has answered anything in {folder} yet.")
-    found, gold = agreement(answers), gold_accuracy(answers, session.gold)
+    summary, gold = agreement(answers), gold_accuracy(answers, session.gold)
     delays = estimate_delays(answers, session.gold, session.rate)
     unknown = why_no_delay(answers, session.gold, session.rate)
     lines = [unknown.get(name) or f"{name}: {_delay_text(delay)}" for name, delay in delays.items()]
-    text = "\n".join([agreement_table(found, gold), "", "Reaction time", *lines])
-    return {**found, "gold": gold, "delays": _plain(delays)}, text
+    text = "\n".join([agreement_table(summary, gold), "", "Reaction time", *lines])
+    return {**summary, "gold": gold, "delays": _plain(delays)}, text
 
 
 def write_export(folder: Path, wish: Wish) -> Output:
@@ -80,38 +80,38 @@ def write_export(folder: Path, wish: Wish) -> Output:
     written = _write(
         labels, None if labelled is episodes else labelled, wish, _settings(session, delays, wish)
     )
-    found = {
+    result = {
         "episodes": len(labels),
         "stopped": int(labels.stopped.sum()),
         "without_label": len(agreed.unresolved),
         "delays": _plain(delays),
         "out": written,
     }
-    lines = [f"{len(labels)} episodes, {found['stopped']} of them stopped: {' and '.join(written)}"]
+    lines = [f"{len(labels)} episodes, {result['stopped']} of them stopped: {' and '.join(written)}"]
     if len(agreed.unresolved):
         way = "were left out" if wish.missing == DROP else "count as safe"
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
     lines += [f"stops of {name} were shifted back: {_delay_text(delay)}" for name, delay in delays.items()]
     if labels.channels:
         kinds_of_stops = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
-        found["kinds"] = kinds_of_stops
+        result["kinds"] = kinds_of_stops
         lines.append(", ".join(f"{count} for {kind}" for kind, count in kinds_of_stops.items()))
     if any(answer.takeovers for answer in answers):
         lines.append("takeovers were marked as well: write them with --takeovers")
-    return found, "\n".join(lines)
+    return result, "\n".join(lines)
 
 
 def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Output:
     """Add the answers of a file or of labels to a session; all of them, or none."""
-    known: Episodes | None = None if episodes is None else read(episodes, "episodes")
-    if known is None:
+    recorded: Episodes | None = None if episodes is None else read(episodes, "episodes")
+    if recorded is None:
         there = read_session(folder)
         answers = _answers_in(source, there.lengths, there.episodes_hash, annotator)
     else:
-        answers = _answers_in(source, known.lengths, known.hash, annotator)
-    rate = None if known is None else Exhibit(known, TASKS.get(known.task)).rate
+        answers = _answers_in(source, recorded.lengths, recorded.hash, annotator)
+    rate = None if recorded is None else Exhibit(recorded, TASKS.get(recorded.task)).rate
     # Only now: a file that cannot be read does not leave a new session behind.
-    session = open_session(folder, known, rate)
+    session = open_session(folder, recorded, rate)
     try:
         session.add_all(answers)
     finally:
@@ -156,11 +156,14 @@ def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Epi
         raise RciError(
             "nobody marked a takeover; `rci serve --takeovers` asks for them. Without one there is nothing to write."
         )
-    found = takeovers_of(answers, episodes, wish.quorum)
-    write(wish.out, found, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
-    driven, runs = int((found.end - found.begin).sum()), len(set(found.episode.tolist()))
-    result = {"takeovers": len(found), "episodes": runs, "steps": driven, "out": str(wish.out)}
-    return result, f"{len(found)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}"
+    takeovers = takeovers_of(answers, episodes, wish.quorum)
+    write(wish.out, takeovers, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
+    driven, runs = int((takeovers.end - takeovers.begin).sum()), len(set(takeovers.episode.tolist()))
+    result = {"takeovers": len(takeovers), "episodes": runs, "steps": driven, "out": str(wish.out)}
+    return (
+        result,
+        f"{len(takeovers)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}",
+    )
 
 
 def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
@@ -172,8 +175,8 @@ def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
     for name, reason in why_no_delay(answers, session.gold, session.rate).items():
         if name in late:
             raise RciError(f"{reason} Leave --calibrate out, or choose others with --annotator.")
-    found = estimate_delays(answers, session.gold, session.rate)
-    return {name: delay for name, delay in found.items() if delay is not None}
+    delays = estimate_delays(answers, session.gold, session.rate)
+    return {name: delay for name, delay in delays.items() if delay is not None}
 
 
 def _write(labels: Labels, subset: Episodes | None, wish: Wish, settings: dict[str, Any]) -> list[str]:

@@ -147,8 +147,8 @@ class Policy(Fitted):
 
         self._ladder()
         number = check_threshold(threshold, self.model.config["config"]["head"] != "linear")
-        known = {"budget", "kept", "expected_violation", "violation_bound"}
-        rest = {name: value for name, value in self.info.items() if name not in known}
+        budget_figures = {"budget", "kept", "expected_violation", "violation_bound"}
+        rest = {name: value for name, value in self.info.items() if name not in budget_figures}
         size = self.model.arrays["hyper.threshold"].shape
         return replace(self, info=rest)._limited(np.full(size, number), {"budget": "none"})
 

@@ -83,9 +83,9 @@ def write(
         arrays = record.arrays()
         manifest = _manifest(record, arrays, provenance)
         temporary.mkdir(parents=True)
-        known = {} if like is None else read_manifest(like)["arrays"]
+        stored = {} if like is None else read_manifest(like)["arrays"]
         for name, array in arrays.items():
-            if like is not None and name in known and known[name]["sha256"] == array_digest(array):
+            if like is not None and name in stored and stored[name]["sha256"] == array_digest(array):
                 with contextlib.suppress(OSError):
                     os.link(Path(like) / f"{name}.npy", temporary / f"{name}.npy")
                     continue

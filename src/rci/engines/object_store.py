@@ -104,11 +104,11 @@ class ObjectStore:
             outputs = json.loads(text) if text is not None else None
         except (ValueError, RecursionError):
             return None  # torn: as if it were not there
-        known = isinstance(outputs, dict) and all(
+        valid = isinstance(outputs, dict) and all(
             isinstance(name, str) and isinstance(content, str) and DIGEST.fullmatch(content)
             for name, content in outputs.items()
         )
-        return outputs if known else None
+        return outputs if valid else None
 
     def holds(self, key: str) -> bool:
         """Whether all that came of the work with this key is here."""

@@ -53,8 +53,8 @@ def show_study(what: str = "policies") -> Iterator[tuple[Report, Callable[[int, 
     with show_progress() as report:
 
         def on_progress(done: int, total: int, seconds_left: float) -> None:
-            known = done < total and math.isfinite(seconds_left)
-            left = f", about {duration(seconds_left)} left" if known else ""
+            has_estimate = done < total and math.isfinite(seconds_left)
+            left = f", about {duration(seconds_left)} left" if has_estimate else ""
             console.print(f"{done} of {total} {what}{left}", highlight=False, markup=False, soft_wrap=True)
 
         yield report, on_progress

@@ -54,7 +54,7 @@ def reference_points(rows: Iterable[Mapping[str, Any]]) -> list[ReferencePoint]:
     groups: dict[tuple[str, float | None], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["driver"], row["price"]), []).append(row)
-    return [_point(driver, price, own) for (driver, price), own in groups.items()]
+    return [_point(driver, price, group) for (driver, price), group in groups.items()]
 
 
 def ruler(found: Sequence[ReferencePoint]) -> Ruler | None:
@@ -94,27 +94,27 @@ def share_of_way(
 
 def possible_at(measure: Ruler, mean_return: float) -> float | None:
     """The violation rate that informed drivers, mixed, need for a return; None where it is beyond all of them."""
-    known = points(
+    curve = points(
         [point.mean_return for point in measure.frontier],
         [point.violation_rate for point in measure.frontier],
     )
-    rate = violation_at_return(known, known, mean_return).violation_rate
+    rate = violation_at_return(curve, curve, mean_return).violation_rate
     return None if np.isnan(rate) else rate
 
 
-def _point(driver: str, price: float | None, own: Sequence[Mapping[str, Any]]) -> ReferencePoint:
+def _point(driver: str, price: float | None, rows: Sequence[Mapping[str, Any]]) -> ReferencePoint:
     def mean(name: str) -> float:
-        return float(np.mean([row[name] for row in own]))
+        return float(np.mean([row[name] for row in rows]))
 
-    returns = [float(row["mean_return"]) for row in own]
-    violations = sum(int(row["violations"]) for row in own)
-    medians = [row["median_first_violation"] for row in own if row["median_first_violation"] is not None]
+    returns = [float(row["mean_return"]) for row in rows]
+    violations = sum(int(row["violations"]) for row in rows)
+    medians = [row["median_first_violation"] for row in rows if row["median_first_violation"] is not None]
     return ReferencePoint(
         driver,
         price,
-        len(own),
+        len(rows),
         mean("violation_rate"),
-        *clopper_pearson(violations, sum(int(row["episodes"]) for row in own)),
+        *clopper_pearson(violations, sum(int(row["episodes"]) for row in rows)),
         mean("mean_return"),
         min(returns),
         max(returns),

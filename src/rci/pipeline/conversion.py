@@ -84,11 +84,11 @@ def _import_file(
     options |= {"partial": True} if partial else {}
     made = Provenance({"source": Path(source).name, "format": kind}, 0, {})
     kept = cost_place if cost_above is not None else None
-    found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
+    imported = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
-    labels = found.labels(cost_above)
-    lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
-    beside = Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash})
+    labels = imported.labels(cost_above)
+    lines = [f"{len(imported.lengths)} episodes, {int(imported.lengths.sum())} steps, read as {kind}: {out}"]
+    beside = Provenance({"source": Path(source).name}, 0, {"episodes": imported.episodes_hash})
     written = [str(out)]
     if labels is not None:
         written.append(str(write(labels_place, labels, beside)))
@@ -96,21 +96,21 @@ def _import_file(
     else:
         lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
     takeovers = None
-    if found.human is not None:
-        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
+    if imported.human is not None:
+        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), imported.human)
         written.append(str(write(takeovers_place, takeovers, beside)))
         lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
     result = {
         "format": kind,
-        "episodes": len(found.lengths),
-        "steps": int(found.lengths.sum()),
+        "episodes": len(imported.lengths),
+        "steps": int(imported.lengths.sum()),
         "stopped": None if labels is None else int(labels.stopped.sum()),
         **({} if takeovers is None else {"takeovers": len(takeovers)}),
-        "continued_from": found.continued_from,
-        "notes": list(found.notes),
+        "continued_from": imported.continued_from,
+        "notes": list(imported.notes),
         "out": written,
     }
-    return result, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
+    return result, "\n".join([*(f"note: {note}" for note in imported.notes), *lines])
 
 
 @dataclass(frozen=True)

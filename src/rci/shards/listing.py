@@ -207,8 +207,8 @@ def draw(surveys: Mapping[File, Survey], count: int, seed: int) -> dict[File, Ar
     """Numbers of `count` episodes of all shards, by shard; whatever the order and wherever they are, the same ones."""
 
     def lots() -> Iterator[tuple[bytes, str, int, File]]:
-        for shard, known in surveys.items():
-            for number, episode in enumerate(known.ids.tolist()):
+        for shard, shard_survey in surveys.items():
+            for number, episode in enumerate(shard_survey.ids.tolist()):
                 lot = hashlib.blake2b(f"{seed}/{shard.name}/{episode}".encode(), digest_size=16)
                 yield lot.digest(), shard.name, number, shard
 

@@ -105,7 +105,7 @@ class ShardWork:
         parquet = optional("pyarrow.parquet", "pyarrow")
         schema, total = parquet_schema(shard), parquet_rows(shard)
         check_new(shard, schema.names, self.names, self.prefix)  # this one may differ from the first
-        known = dict(schema.metadata or {})
+        metadata = dict(schema.metadata or {})
         counts = {"episodes": 0, "steps": 0, "stopped": 0}
         columns, source = new_columns(self.names, self.prefix), _Rows(shard)
         arrow = optional("pyarrow", "pyarrow")
@@ -133,7 +133,7 @@ class ShardWork:
             if waiting:
                 writer.write_table(arrow.concat_tables(waiting), row_group_size=GROUP_ROWS)
             counted = json.dumps({**facts, **counts}, sort_keys=True)
-            writer.add_key_value_metadata({**known, KEY: self.key.encode(), FACTS: counted.encode()})
+            writer.add_key_value_metadata({**metadata, KEY: self.key.encode(), FACTS: counted.encode()})
 
 
 class _Rows:

@@ -93,10 +93,10 @@ def learner_settings(config: RunConfig, setting: str) -> dict[str, Any]:
     """Those of the run as far as this learner has them, and over them its own."""
     from rci.learning import settings_of
 
-    own = {"method": config.learn["method"], **SETTINGS[setting]}
+    overrides = {"method": config.learn["method"], **SETTINGS[setting]}
     return {
-        **{name: value for name, value in config.learn.items() if name in settings_of(own["method"])},
-        **own,
+        **{name: value for name, value in config.learn.items() if name in settings_of(overrides["method"])},
+        **overrides,
     }
 
 
@@ -130,8 +130,8 @@ def scored_row(one: Candidate, work: Path) -> Row:
 
 def choosers(rows: Sequence[Row]) -> list[str]:
     """Who can choose among these policies without a simulator: the judges, and critics if all policies have some."""
-    own = ["own"] if all(row["own_cost"] is not None for row in rows) else []
-    return [*JUDGES, *own]
+    critics = ["own"] if all(row["own_cost"] is not None for row in rows) else []
+    return [*JUDGES, *critics]
 
 
 def correlations(rows: Sequence[Row]) -> list[Row]:
@@ -168,8 +168,8 @@ def choices(rows: Sequence[Row], budget: float, sets: Sequence[Array]) -> list[R
     cost, earned = _column(rows, "evaluation_cost"), _column(rows, "evaluation_return")
 
     def taken(who: str, part: Array) -> int:
-        own = _column(rows, f"{who}_return")[part], _column(rows, f"{who}_cost")[part]
-        return int(part[choose_best(own[0], own[1][:, None], np.array([budget]))])
+        estimates = _column(rows, f"{who}_return")[part], _column(rows, f"{who}_cost")[part]
+        return int(part[choose_best(estimates[0], estimates[1][:, None], np.array([budget]))])
 
     right = [taken("selection", part) for part in sets]
     found = []

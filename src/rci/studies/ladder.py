@@ -247,12 +247,12 @@ def study(
 def study_config(task: str, preset: str, updates: int, episodes: int, settings: Sequence[str]) -> RunConfig:
     """The logs of a preset, and the learner as it comes; a discount is the task's own."""
     config = load_config(task, preset, flags=[*PAPERS_LEARNER, *settings])
-    own = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
+    task_settings = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
     flags = [flag for flag in settings if flag.startswith(("learn.", "evaluate."))]
     if flags:
         raise RciError(f"the learner of a study has its defaults; {flags[0]!r} cannot be set.")
     table = config.as_table()
-    table["learn"] = {**own, "updates": updates}
+    table["learn"] = {**task_settings, "updates": updates}
     table["evaluate"]["episodes"] = episodes
     return build(RunConfig, table, "settings")
 
@@ -276,9 +276,9 @@ def ladder_table(rows: Sequence[Row]) -> str:
     for variant in _in_order(rows):
         line = [variant, str(len(of(variant, "seed")))]
         for name, scale, digits in (("violation_rate", 100, 1), ("mean_return", 1, 2)):
-            own, usual = of(variant, name), of("default", name)
-            gaps = [scale * (own[seed] - usual[seed]) for seed in own if seed in usual]
-            line += [mean_text([scale * value for value in own.values()], digits)]
+            by_seed, usual = of(variant, name), of("default", name)
+            gaps = [scale * (by_seed[seed] - usual[seed]) for seed in by_seed if seed in usual]
+            line += [mean_text([scale * value for value in by_seed.values()], digits)]
             line += ["" if variant == "default" else mean_text(gaps, digits, "+")]
         lines.append(line)
     return table(("variant", "seeds", "violations, %", "difference", "return", "difference"), lines)
@@ -291,12 +291,12 @@ def budget_table(rows: Sequence[Row]) -> str:
     budgets = sorted({row["budget"] for row in rows})
     lines = []
     for variant in _in_order(rows):
-        own = [row for row in rows if row["variant"] == variant]
-        found = {b: [row["violation_rate"] for row in own if row["budget"] == b] for b in budgets}
-        cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in found.values()]
-        gap = np.mean([abs(row["violation_rate"] - row["budget"]) for row in own])
-        over = np.mean([max(0.0, row["violation_rate"] - row["budget"]) for row in own])
-        seeds = min((len(rates) for rates in found.values() if rates), default=0)
+        group = [row for row in rows if row["variant"] == variant]
+        rates_at = {b: [row["violation_rate"] for row in group if row["budget"] == b] for b in budgets}
+        cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in rates_at.values()]
+        gap = np.mean([abs(row["violation_rate"] - row["budget"]) for row in group])
+        over = np.mean([max(0.0, row["violation_rate"] - row["budget"]) for row in group])
+        seeds = min((len(rates) for rates in rates_at.values() if rates), default=0)
         lines.append([variant, str(seeds), *cells, f"{100 * gap:.1f}", f"{100 * over:.1f}"])
     heads = [f"asked {100 * b:g}%" for b in budgets]
     return table(("variant", "seeds", *heads, "mean gap, points", "mean excess, points"), lines)

@@ -175,8 +175,8 @@ def shift_table(rows: Sequence[Row]) -> str:
 
     from rci.evaluation.stats import t_half_width
 
-    def mean_text(own: Sequence[Row], name: str) -> str:
-        values = [row[name] for row in own if row[name] is not None]
+    def mean_text(group: Sequence[Row], name: str) -> str:
+        values = [row[name] for row in group if row[name] is not None]
         if not values:
             return "–"
         half = f" ± {t_half_width(values):.3f}" if len(values) > 1 else ""
@@ -194,8 +194,8 @@ def shift_table(rows: Sequence[Row]) -> str:
         "|" + " --- |" * (3 + len(columns)),
     ]
     for task, scored in dict.fromkeys((row["task"], row["scored"]) for row in rows):
-        own = [row for row in rows if (row["task"], row["scored"]) == (task, scored)]
-        cells = [task, scored, str(len(own)), *(mean_text(own, name) for name in columns)]
+        group = [row for row in rows if (row["task"], row["scored"]) == (task, scored)]
+        cells = [task, scored, str(len(group)), *(mean_text(group, name) for name in columns)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

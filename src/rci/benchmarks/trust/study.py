@@ -84,16 +84,16 @@ def run_study(
     return [file.by_key[key_of(cell)] for cell in asked]
 
 
-def _rows_of(task: str, count: int, seed: int, own: Sequence[Cell]) -> Any:
+def _rows_of(task: str, count: int, seed: int, group: Sequence[Cell]) -> Any:
     """The rows of policies from one set of logs, one after the other."""
     episodes, labels = logs_of(task, count, seed)
     behaviour = fit_behaviour(episodes, labels, seed, BehaviourConfig(**BEHAVIOUR))
     evidence = gather(episodes, labels, seed, behaviour=behaviour, **SETTINGS)
     makers = policies_of(episodes, labels, behaviour, seed)
     apart = episodes_apart(len(episodes), behaviour.info["split"])
-    for cell in own:
+    for cell in group:
         policy = makers[cell.policy]()
-        found = look_at(policy, evidence, apart, LEVEL)
+        findings = look_at(policy, evidence, apart, LEVEL)
         truth = truth_of(policy, task, TESTS, seed)
         yield {
             "key": key_of(cell),
@@ -101,19 +101,19 @@ def _rows_of(task: str, count: int, seed: int, own: Sequence[Cell]) -> Any:
             **truth._asdict(),
             "tests": truth.episodes,
             "episodes": cell.episodes,
-            **_as_table(found),
+            **_as_table(findings),
         }
 
 
-def _as_table(found: Findings) -> Row:
+def _as_table(findings: Findings) -> Row:
     """JSON values."""
     return {
-        "opinions": {name: [float(x) for x in each] for name, each in found.opinions.items()},
-        "support": [float(x) for x in found.support],
-        "estimated_return": [float(x) for x in found.earned],
-        "logged_return": [float(x) for x in found.logged_earned],
-        "logged_stops": found.stopped,
-        "bias": {name: float(each) for name, each in found.bias.items()},
+        "opinions": {name: [float(x) for x in each] for name, each in findings.opinions.items()},
+        "support": [float(x) for x in findings.support],
+        "estimated_return": [float(x) for x in findings.earned],
+        "logged_return": [float(x) for x in findings.logged_earned],
+        "logged_stops": findings.stopped,
+        "bias": {name: float(each) for name, each in findings.bias.items()},
     }
 
 

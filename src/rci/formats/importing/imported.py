@@ -193,12 +193,12 @@ def first_line(error: BaseException) -> str:
 @contextmanager
 def damaged(sentence: str, *errors: type[Exception]) -> Iterator[None]:
     """What a library raises for data that are damaged becomes one sentence, which names the file."""
-    known: tuple[type[Exception], ...] = (OSError, LookupError, ValueError, TypeError, MemoryError, *errors)
+    kinds: tuple[type[Exception], ...] = (OSError, LookupError, ValueError, TypeError, MemoryError, *errors)
     try:
         yield
     except RciError:
         raise
-    except known as error:
+    except kinds as error:
         raise RciError(f"{sentence}: {first_line(error)}.") from None
 
 

@@ -83,10 +83,10 @@ def find_dataset(id_or_folder: str | Path) -> Path:
     for folder in (given, given / "data", root / given / "data"):
         if (folder / "metadata.json").is_file():
             return folder
-    known = sorted(str(path.parents[1].relative_to(root)) for path in root.glob("**/data/metadata.json"))
+    local = sorted(str(path.parents[1].relative_to(root)) for path in root.glob("**/data/metadata.json"))
     raise RciError(
         f"there is no Minari dataset {str(id_or_folder)!r}, neither as a folder nor in {root}; local ones: "
-        f"{', '.join(known) or 'none'}. `minari download {id_or_folder}` fetches a public one."
+        f"{', '.join(local) or 'none'}. `minari download {id_or_folder}` fetches a public one."
     )
 
 

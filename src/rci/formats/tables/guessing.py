@@ -132,7 +132,7 @@ def _holds(value: Any, name: str) -> bool:
 
 def _spelled_out(patterns: Sequence[str], columns: Sequence[str], where: str) -> tuple[str, ...]:
     """The columns that are meant, each wildcard as those that match it, in the order of the file."""
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         if pattern in columns or not set(pattern) & {"*", "?"}:
             matching = [pattern]
@@ -142,12 +142,12 @@ def _spelled_out(patterns: Sequence[str], columns: Sequence[str], where: str) ->
         if not matching:
             raise RciError(f"{where}: no column matches {pattern!r}. The columns are: {', '.join(columns)}.")
         for name in matching:
-            if name in found:
+            if name in names:
                 raise RciError(
                     f"{where}: column {name!r} is named twice, the second time by {pattern!r}; name it once."
                 )
-        found += matching
-    return tuple(found)
+        names += matching
+    return tuple(names)
 
 
 def _signals(columns: Sequence[str], units: Mapping[str, str], role: str) -> tuple[Signal, ...]:
@@ -170,15 +170,15 @@ def _signals(columns: Sequence[str], units: Mapping[str, str], role: str) -> tup
 def _vector(stems: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     """Columns that are a stem, or a stem with something behind it; by number if all have one, else as in the file."""
     for stem in stems:
-        found = [name for name in columns if re.fullmatch(rf"{stem}(\d+|[._\[ -].*)?", name.lower())]
-        if found:
-            numbered = [re.fullmatch(rf"{stem}\D?(\d+)\D?", name.lower()) for name in found]
+        matching = [name for name in columns if re.fullmatch(rf"{stem}(\d+|[._\[ -].*)?", name.lower())]
+        if matching:
+            numbered = [re.fullmatch(rf"{stem}\D?(\d+)\D?", name.lower()) for name in matching]
             if all(numbered):
-                found.sort(key=lambda name: int(re.sub(r"\D", "", name[len(stem) :])))
-            return tuple(found)
+                matching.sort(key=lambda name: int(re.sub(r"\D", "", name[len(stem) :])))
+            return tuple(matching)
     return ()
 
 
-def _single(known: Sequence[str], columns: Sequence[str]) -> str:
+def _single(names: Sequence[str], columns: Sequence[str]) -> str:
     lower = {name.lower(): name for name in reversed(columns)}
-    return next((lower[name] for name in known if name in lower), "")
+    return next((lower[name] for name in names if name in lower), "")

@@ -154,9 +154,9 @@ class Assignment:
             time=time.time(), review=given.review, kinds=given.kinds, severity=given.severity,
             takeovers=given.takeovers, note=given.note,
         )  # fmt: skip
-        known = self.session.known(action_id)
-        if known is not None:
-            if isinstance(known, Undo) or replace(known, time=answer.time) != answer:
+        earlier = self.session.known(action_id)
+        if earlier is not None:
+            if isinstance(earlier, Undo) or replace(earlier, time=answer.time) != answer:
                 raise ConflictError(f"the id {action_id} was used for something else before.")
             return
         before = self.standing(annotator).current(answer.item)
@@ -166,11 +166,11 @@ class Assignment:
 
     def undo(self, annotator: str, action_id: str) -> Item | None:
         """Take back the annotator's last answer and say to which item it was; once only under the same id."""
-        known = self.session.known(action_id)
-        if known is not None:
-            if not isinstance(known, Undo) or known.annotator != annotator:
+        earlier = self.session.known(action_id)
+        if earlier is not None:
+            if not isinstance(earlier, Undo) or earlier.annotator != annotator:
                 raise ConflictError(f"the id {action_id} was used for something else before.")
-            return known.item
+            return earlier.item
         last = self.last(annotator)
         if last is None:
             return None

@@ -75,18 +75,18 @@ def estimate_delays(
 
 def why_no_delay(answers: Iterable[Answer], gold: Mapping[int, int], rate: float) -> dict[str, str]:
     """For every annotator without a delay, what is missing."""
-    found = {}
+    reasons = {}
     for name, stops in _stops_by_annotator(answers, rate).items():
         if _estimate(stops, gold, rate) is None:
-            known, repeated = (
+            played, repeated = (
                 len(np.unique(q.episode))
                 for q in (gold_quotients(stops, gold, rate), repeat_quotients(stops, rate))
             )
-            found[name] = (
-                f"{name} stopped {known} known episodes while they played, and {repeated} episodes twice at different "
+            reasons[name] = (
+                f"{name} stopped {played} known episodes while they played, and {repeated} episodes twice at different "
                 f"paces; a reaction delay needs {LEAST_EPISODES} of either."
             )
-    return found
+    return reasons
 
 
 def gold_quotients(stops: Sequence[Answer], gold: Mapping[int, int], rate: float) -> Quotients:
@@ -155,25 +155,25 @@ def pace_of(answer: Answer, rate: float) -> float:
 
 
 def _estimate(stops: Sequence[Answer], gold: Mapping[int, int], rate: float) -> Delay | None:
-    known = gold_quotients(stops, gold, rate)
-    if known.enough:
-        return _measure(known, GOLD)
-    repeated = repeat_quotients(stops, rate)
-    return _measure(repeated, REPEATS) if repeated.enough else None
+    by_gold = gold_quotients(stops, gold, rate)
+    if by_gold.enough:
+        return _measure(by_gold, GOLD)
+    by_repeats = repeat_quotients(stops, rate)
+    return _measure(by_repeats, REPEATS) if by_repeats.enough else None
 
 
-def _measure(found: Quotients, source: str) -> Delay:
+def _measure(quotients: Quotients, source: str) -> Delay:
     """The weighted median, and its percentile bootstrap over episodes; each is drawn with all its quotients."""
-    names, column = np.unique(found.episode, return_inverse=True)
+    names, column = np.unique(quotients.episode, return_inverse=True)
     rng = np.random.default_rng(SEED)
     drawn = []
     for _ in range(_BLOCKS):
         times = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES // _BLOCKS)
-        drawn.append(weighted_median(found.seconds, found.weight * times[:, column]))
+        drawn.append(weighted_median(quotients.seconds, quotients.weight * times[:, column]))
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(np.concatenate(drawn), [tail, 1.0 - tail])
-    middle = float(weighted_median(found.seconds, found.weight))
-    return Delay(middle, float(low), float(high), found.stops, source)
+    middle = float(weighted_median(quotients.seconds, quotients.weight))
+    return Delay(middle, float(low), float(high), quotients.stops, source)
 
 
 def _stops_by_annotator(answers: Iterable[Answer], rate: float) -> dict[str, list[Answer]]:

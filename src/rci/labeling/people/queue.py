@@ -41,8 +41,8 @@ class Order:
 def make_queue(order: Order, episodes: int) -> list[Item]:
     """Every episode once, some of them twice."""
     rng = np.random.default_rng(order.seed)
-    known = set(order.gold)
-    shown = [int(i) for i in _base(order, episodes, rng) if i not in known]
+    gold = set(order.gold)
+    shown = [int(i) for i in _base(order, episodes, rng) if i not in gold]
     queue = _mix(shown, list(rng.permutation(np.array(order.gold, np.int64))), rng)
     return _repeat(queue, round(order.repeats * len(queue)), rng)
 

@@ -306,11 +306,11 @@ def _entry(answer: Answer) -> dict[str, Any]:
 
 
 def _action(entry: Mapping[str, Any], folder: Path) -> Action:
-    known = {name: entry[name] for name in entry if name in DEFAULTS}
+    values = {name: entry[name] for name in entry if name in DEFAULTS}
     try:
         if "undo" in entry:
             episode, showing = entry["undo"]
             return Undo(entry["annotator"], (episode, showing), entry.get("time"))
-        return Answer(**known)
+        return Answer(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise RciError(f"{folder / 'answers.jsonl'} has a line that is not an answer: {error}.") from None

@@ -212,5 +212,5 @@ def _shortened(name: str) -> str:
 
 
 def _correlations_text(result: VariantResult) -> str:
-    known = [name for name in CORRELATIONS if result.values.get(name)]
-    return " and ".join(f"{number(result.mean(name))} ({FIGURES[name].split()[0]})" for name in known)
+    names = [name for name in CORRELATIONS if result.values.get(name)]
+    return " and ".join(f"{number(result.mean(name))} ({FIGURES[name].split()[0]})" for name in names)

@@ -31,8 +31,8 @@ def write_comparison(comparison: ComparisonInput, folder: Path) -> Path:
 def headline(comparison: ComparisonInput) -> list[str]:
     """The outcome in two sentences: who points best at danger, and what was compared."""
     results = comparison.results
-    known = [result for result in results if result.mean("rise_correlation") is not None]
-    rivals = [result for result in known if result.method not in REFERENCES] or known
+    with_risk = [result for result in results if result.mean("rise_correlation") is not None]
+    rivals = [result for result in with_risk if result.method not in REFERENCES] or with_risk
     sentences = []
     if rivals:
         best = max(rivals, key=lambda result: result.mean("rise_correlation") or 0.0)

@@ -98,7 +98,7 @@ def trade_off(rows: Sequence[ResultRow], style: Looks, reference: Sequence[Known
     ends = []
     if reference:
         x, y = (
-            np.array([getattr(known, name) for known in reference])
+            np.array([getattr(driver, name) for driver in reference])
             for name in ("violation_rate", "mean_return")
         )
         axes.plot(

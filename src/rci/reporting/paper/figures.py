@@ -53,7 +53,7 @@ def paper_pictures(summary: PaperSummary) -> list[Picture]:
 def _overview(summary: PaperSummary) -> list[Picture]:
     """The answer in one picture, once there are rows for it; it belongs to the claims."""
     experiments = {experiment.name: experiment for experiment in summary.experiments}
-    references = {task: known for one in summary.experiments for task, known in one.references.items()}
+    references = {task: drivers for one in summary.experiments for task, drivers in one.references.items()}
     if not shown_sides(experiments):
         return []
     picture = render(

@@ -61,11 +61,11 @@ def panels(comparisons: Mapping[str, Sequence[VariantResult]]) -> list[Panel]:
     """What is shown of each task: the correlations with the exact risk where that is known, else the one with time."""
     shown = []
     for task, results in comparisons.items():
-        known = [name for name in TRUTHS if any(result.values.get(name) for result in results)]
-        exact = [name for name in known if name in EXACT]
-        if not known:
+        truths = [name for name in TRUTHS if any(result.values.get(name) for result in results)]
+        exact = [name for name in truths if name in EXACT]
+        if not truths:
             raise RciError(f"the comparison on {task!r} holds no rank correlation.")
-        shown += [(task, name) for name in exact or known]
+        shown += [(task, name) for name in exact or truths]
     if not shown:
         raise RciError("localisation needs the comparison of redistributors on at least one task.")
     return shown

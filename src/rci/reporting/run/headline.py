@@ -58,9 +58,9 @@ def headline(report: ReportInput) -> list[str]:
         sentences.append(f"In comparison: {listed}.")
     if report.reference:
         listed = ", or ".join(
-            f"{percent(known.violation_rate)} at {number(known.mean_return)}"
-            for known in report.reference
-            if known.price != 0.0
+            f"{percent(driver.violation_rate)} at {number(driver.mean_return)}"
+            for driver in report.reference
+            if driver.price != 0.0
         )
         sentences.append(f"What is possible when the danger is known: {listed}.")
     return sentences

@@ -58,7 +58,9 @@ class ExperimentRows:
         asked = {name for names in self.askers.values() for name in names}
         for name in sorted(asked):
             strangers = [
-                key for own, key in self.by_key if own == name and name not in self.askers.get(key, ())
+                key
+                for experiment, key in self.by_key
+                if experiment == name and name not in self.askers.get(key, ())
             ]
             if strangers:
                 raise RciError(

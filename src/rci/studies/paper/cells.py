@@ -108,17 +108,17 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the learner for this task, and what the method changes in them."""
-    own = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
-    own |= METHODS[cell.method].changes(cell.learner)
+    settings = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
+    settings |= METHODS[cell.method].changes(cell.learner)
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
-        own["cost_discount"] = own.get("discount", DISCOUNT)
-    return {"method": cell.learner, **own, "updates": cell.updates}
+        settings["cost_discount"] = settings.get("discount", DISCOUNT)
+    return {"method": cell.learner, **settings, "updates": cell.updates}
 
 
 def redistribute_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the method's redistributor; those of the scale only where something is trained."""
-    own = METHODS[cell.method].redistribute
-    return {**({} if own["method"] in UNTRAINED else scale.redistribute), **own}
+    settings = METHODS[cell.method].redistribute
+    return {**({} if settings["method"] in UNTRAINED else scale.redistribute), **settings}
 
 
 def family_settings(by_task: Any, task: str) -> dict[str, Any]:
@@ -171,11 +171,11 @@ def plan_drawn(drawn: Iterable[Cell], scale: Scale, paths: StudyPaths) -> list[J
     """What drawing policies takes: the policies themselves, and a few of their episodes."""
     jobs = []
     for cell in drawn:
-        own = [job for job in plan([cell], scale, paths) if job.stage != "evaluate"]
+        needed = [job for job in plan([cell], scale, paths) if job.stage != "evaluate"]
         test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
-        policy, output = own[-1].output, paths.rollouts(cell, scale)
-        name, needs = _name("rollouts", output, paths), (own[-1].name,)
-        jobs += [*own, Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs)]
+        policy, output = needed[-1].output, paths.rollouts(cell, scale)
+        name, needs = _name("rollouts", output, paths), (needed[-1].name,)
+        jobs += [*needed, Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs)]
     return jobs
 
 

@@ -97,9 +97,9 @@ def read_study(file: Path) -> list[Row]:
             for name in names:
                 if not isinstance(row.get(name), kinds):
                     raise RciError(f"row {number} of {file} has no {name!r}, which should be {said}.")
-        if (own := (row["experiment"], row["key"])) in seen:
-            raise RciError(f"row {number} of {file} is there twice: {own[0]} {own[1]}.")
-        seen.add(own)
+        if (key := (row["experiment"], row["key"])) in seen:
+            raise RciError(f"row {number} of {file} is there twice: {key[0]} {key[1]}.")
+        seen.add(key)
     return rows
 
 

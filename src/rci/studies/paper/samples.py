@@ -128,22 +128,22 @@ def common_budget(policies: Mapping[Named, Path], methods: tuple[str, ...]) -> s
     return min(shared, key=tightness)
 
 
-def three_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str, str]:
+def three_budgets(paths: Mapping[Named, Path], method: str) -> tuple[str, str, str]:
     """The loosest, a middle and the tightest budget of a method."""
-    own = budgets_of(found, method)
-    if len(own) < 3:
-        raise RciError(f"{method} has policies at {len(own)} budgets, but three are shown.")
-    return own[-1], own[len(own) // 2], own[0]
+    budgets = budgets_of(paths, method)
+    if len(budgets) < 3:
+        raise RciError(f"{method} has policies at {len(budgets)} budgets, but three are shown.")
+    return budgets[-1], budgets[len(budgets) // 2], budgets[0]
 
 
-def two_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str]:
+def two_budgets(paths: Mapping[Named, Path], method: str) -> tuple[str, str]:
     """The paper's two budgets if the method has both, else its tightest and its loosest one."""
-    own = budgets_of(found, method)
-    if set(TRAJECTORY_BUDGETS) <= set(own):
+    budgets = budgets_of(paths, method)
+    if set(TRAJECTORY_BUDGETS) <= set(budgets):
         return TRAJECTORY_BUDGETS
-    if len(own) < 2:
-        raise RciError(f"{method} has rollouts at {len(own)} budgets, but two are shown.")
-    return own[0], own[-1]
+    if len(budgets) < 2:
+        raise RciError(f"{method} has rollouts at {len(budgets)} budgets, but two are shown.")
+    return budgets[0], budgets[-1]
 
 
 def budgets_of(found: Mapping[Named, Path], method: str) -> list[str]:

@@ -104,11 +104,11 @@ class _Asked(NamedTuple):
 def _asked(experiments: Sequence[Experiment], scale: Scale) -> _Asked:
     wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
     drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
-    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
-    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
+    check_settings([*drawn, *(cell for group in wanted.values() for cell in group)], scale)
+    keys = {cell: key_of(cell, scale) for group in wanted.values() for cell in group}
     askers = defaultdict[str, list[str]](list)
-    for name, own in wanted.items():
-        for cell in own:
+    for name, group in wanted.items():
+        for cell in group:
             askers[keys[cell]].append(name)
     return _Asked(wanted, drawn, keys, askers)
 

@@ -273,7 +273,7 @@ def _check_depth(table: Mapping[str, Any], where: str) -> None:
     """Settings are a few tables deep; what is deeper cannot be a grid, and must not end in an endless descent."""
     level: list[Any] = [table]
     for _ in range(DEEPEST):
-        inner = [item for own in level for item in (own.values() if isinstance(own, Mapping) else own)]
+        inner = [item for node in level for item in (node.values() if isinstance(node, Mapping) else node)]
         level = [item for item in inner if isinstance(item, Mapping | list | tuple)]
     if level:
         raise RciError(f"{where} is nested too deeply: settings are at most {DEEPEST} tables deep.")
