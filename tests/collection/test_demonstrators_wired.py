@@ -151,7 +151,7 @@ MISTAKES = [
     ((*PPO, "--demonstrators", "e-demonstrators", "--set", "clip=0.1"), "cannot be given settings as well"),
     (("collect", "point", "--set", "clip=0.1", "--out", "x"), "needs no demonstrators, so there is nothing to set"),
     (("collect", "point", "--demonstrators", "e-demonstrators", "--out", "x"), "'mixed' of 'point' needs no demonstr"),
-    (("collect", "point", "--recipe", "ppo", "--out", "."), "is no name of a folder to write to"),
+    (("collect", "point", "--recipe", "ppo", "--out", "."), "is not the name of a folder to write to"),
     (("collect", "pont", "--recipe", "ppo", "--out", "x"), "unknown task 'pont'"),
 ]  # fmt: skip
 

@@ -240,7 +240,7 @@ def test_a_manifest_cannot_point_out_of_its_folder(saved):
     arrays = json.loads((saved / "manifest.json").read_text())["arrays"]
     for name in ("../secret", "/etc/passwd", "..", ""):
         rewrite(saved, arrays={**arrays, name: arrays["obs"]})
-        with pytest.raises(RciError, match="is no name of an array"):
+        with pytest.raises(RciError, match="is not the name of an array"):
             store.read(saved)
     rewrite(saved, arrays=arrays, format="1")
     with pytest.raises(RciError, match="not one of ours"):

@@ -16,7 +16,7 @@ from serving import Server, server
 
 import rci
 from rci.labeling.people.answers import Answer
-from rci.labeling.people.desk.session import read_session
+from rci.labeling.people.sessions.session import read_session
 from rci.tasks.fetch_reach.hazard import GOAL, GRIPPER, START
 from rci.tasks.highway.scene import observe
 

@@ -13,7 +13,7 @@ from serving import server
 
 import rci
 from rci.labeling.people.answers import Answer
-from rci.labeling.people.desk.session import read_session
+from rci.labeling.people.sessions.session import read_session
 
 pytestmark = pytest.mark.browser
 STEPS = 20

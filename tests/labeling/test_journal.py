@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rci.data.errors import RciError
-from rci.labeling.people.desk.journal import Journal, read_journal
+from rci.labeling.people.sessions.journal import Journal, read_journal
 
 WRITER = """
 import sys
 from pathlib import Path
-from rci.labeling.people.desk.journal import Journal
+from rci.labeling.people.sessions.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 number = len(journal.entries)
 while True:
@@ -107,7 +107,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from rci.data.errors import RciError
-from rci.labeling.people.desk.journal import Journal, read_journal
+from rci.labeling.people.sessions.journal import Journal, read_journal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 path = Path(sys.argv[1])
 journal = Journal(path)

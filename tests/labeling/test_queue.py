@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rci.data.errors import RciError
-from rci.labeling.people.desk.queue import GOLD_EVERY, REPEAT_AFTER, Order, make_queue
+from rci.labeling.people.sessions.queue import GOLD_EVERY, REPEAT_AFTER, Order, make_queue
 
 
 def test_the_plain_order_is_that_of_the_dataset():

@@ -15,9 +15,9 @@ from rci.cli.label_sessions import Wish, write_export
 from rci.data.errors import RciError
 from rci.labeling.people.answers import Answer
 from rci.labeling.people.consensus import consensus, takeovers_of
-from rci.labeling.people.desk.journal import Journal
-from rci.labeling.people.desk.session import open_session, read_session
 from rci.labeling.people.remarks import LONGEST_NOTE, MOST_TAKEOVERS, check_intervals, check_kinds, check_note
+from rci.labeling.people.sessions.journal import Journal
+from rci.labeling.people.sessions.session import open_session, read_session
 
 EPISODES = ragged([5, 3, 8])
 KINDS = ("near", "fast")

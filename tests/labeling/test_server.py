@@ -24,7 +24,7 @@ from serving import COMMAND, Client, Server, server
 import rci
 from rci.cli.serving import Request, serve
 from rci.data.errors import RciError
-from rci.labeling.people.desk.session import read_session
+from rci.labeling.people.sessions.session import read_session
 from rci.labeling.server import listen
 from rci.labeling.server.fields import FIELDS
 from rci.labeling.server.image_files import picture_of
@@ -633,7 +633,7 @@ def test_the_command_line_tells_a_mistake_without_a_traceback(tmp_path):
 
 IN_PYTHON = """
 import sys, rci
-from rci.labeling.people.desk.queue import Order
+from rci.labeling.people.sessions.queue import Order
 from rci.labeling.server import serve
 episodes = rci.load(sys.argv[1])
 serve(episodes, sys.argv[2], annotators=["ann"], order=Order("random", seed=1), gold={2: 4}, port=0)

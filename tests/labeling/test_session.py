@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rci.data.errors import RciError
 from rci.labeling.people.answers import Answer, Standing, Undo, check_name, fold
-from rci.labeling.people.desk.session import open_session, read_session
+from rci.labeling.people.sessions.session import open_session, read_session
 
 EPISODES = ragged([5, 3, 8])
 

@@ -18,7 +18,7 @@ from rci.data.store import write_file
 from rci.data.types import Episode, Episodes, Labels, Oracle, Scores, StepCosts
 from rci.reporting.figures.palette import LOOKS, OTHERS
 from rci.reporting.html.markup import MARKS
-from rci.reporting.numbers import column_places, number, tightness
+from rci.reporting.numbers import column_decimals, number, tightness
 from rci.reporting.run import page, task_pictures
 from rci.reporting.run import pictures as pictures
 from rci.reporting.run.contents import ChannelResult, KnownDanger, MethodResult, ReportInput
@@ -368,7 +368,7 @@ def test_numbers_as_people_read_them(value: float | None, text: str) -> None:
 
 
 def test_columns_have_one_number_of_decimals() -> None:
-    assert [column_places(v) for v in ([1.5, 0.2], [-42.0], [12345.0], [0.004], [0.0])] == [3, 2, 0, 6, 3]
+    assert [column_decimals(v) for v in ([1.5, 0.2], [-42.0], [12345.0], [0.004], [0.0])] == [3, 2, 0, 6, 3]
 
 
 def test_every_marker_has_its_mark_in_tables() -> None:

@@ -11,12 +11,12 @@ from conftest import ragged
 from typer.testing import CliRunner
 
 import rci
-from rci.cli.label_sessions import Wish, import_answers, tell_agreement, write_export
+from rci.cli.label_sessions import Wish, import_answers, report_agreement, write_export
 from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.data.store import read_manifest
 from rci.labeling.people.answers import Answer
-from rci.labeling.people.desk.session import OpenSession, open_session, read_session
+from rci.labeling.people.sessions.session import OpenSession, open_session, read_session
 
 EPISODES = ragged([20] * 12)
 TRUE = [9, -1, 12, 6, -1, 15, 8, 10, -1, 7, 11, -1]
@@ -107,7 +107,7 @@ def test_answers_survive_export_and_import(labelled, suffix):
 def test_labels_of_a_rule_are_compared_with_people(labelled):
     rci.save(rci.label(EPISODES, TRUE), labelled / "rule")
     import_answers(labelled / "answers", labelled / "rule", "rule", None)
-    found, _ = tell_agreement(labelled / "answers")
+    found, _ = report_agreement(labelled / "answers")
     assert {(p["a"], p["b"]): p["median"] for p in found["pairs"]} == {
         ("ann", "bob"): 1.0,
         ("ann", "rule"): 2.0,
@@ -221,4 +221,4 @@ def test_an_import_is_all_or_nothing(labelled, tmp_path):
 def test_nobody_has_answered_yet(tmp_path):
     open_session(tmp_path / "answers", EPISODES).close()
     with pytest.raises(RciError, match="nobody has answered"):
-        tell_agreement(tmp_path / "answers")
+        report_agreement(tmp_path / "answers")

@@ -285,7 +285,7 @@ MISTAKES = [
     (("run", "point", "--out", "labels"), "labels is an artefact; a run needs a folder of its own"),
     (("run", "point", "--out", "stops.txt"), "it is a file, and a run needs a folder"),
     (("collect", "point", "--episodes", "3", "--out", "stops.txt"), "exists and is not an artefact folder"),
-    (("collect", "point", "--episodes", "3", "--out", "."), "is no name of a folder to write to"),
+    (("collect", "point", "--episodes", "3", "--out", "."), "is not the name of a folder to write to"),
     (("learn", "episodes", "labels", "costs"), "Missing option"),
     (("collect", "point", "--episodes", "0", "--out", "x"), "Invalid value for '--episodes'"),
     (("nonsense",), "No such command"),

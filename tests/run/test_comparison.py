@@ -113,10 +113,10 @@ def test_a_second_run_computes_nothing_and_keeps_the_seconds(compared, logged, m
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 0
-    told = capsys.readouterr()
-    assert told.err.count("unchanged") == 4
+    printed = capsys.readouterr()
+    assert printed.err.count("unchanged") == 4
     assert {path: os.stat(path).st_mtime_ns for path in costs} == before
-    assert json.loads(told.out) == rows
+    assert json.loads(printed.out) == rows
 
 
 MISTAKES = [
@@ -156,9 +156,9 @@ def test_a_mistake_is_one_sentence(logged, arguments, message, tmp_path, capsys,
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2
-    told = capsys.readouterr()
-    assert message in " ".join(told.err.split())
-    assert told.out == ""
+    printed = capsys.readouterr()
+    assert message in " ".join(printed.err.split())
+    assert printed.out == ""
     assert not (tmp_path / "x" / "costs").exists()
 
 
@@ -286,11 +286,11 @@ def test_intervals_over_seeds_by_hand(point_labels):
     result = over_seeds(variant, rows)
     assert result.mean("seconds") == 2.0
     assert result.half_width["seconds"] == pytest.approx(4.302653 / np.sqrt(3))  # t(0.975; 2)
-    assert result.told("seconds") == "2.0 ± 2.5"
+    assert result.text("seconds") == "2.0 ± 2.5"
     assert result.half_width["rise_correlation"] is None
     alone = over_seeds(variant, rows[:1])
     assert alone.half_width["seconds"] is None
-    assert alone.told("seconds") == "1.0"
+    assert alone.text("seconds") == "1.0"
 
 
 def test_every_figure_of_the_table_has_a_meaning():

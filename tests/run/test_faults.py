@@ -32,7 +32,7 @@ from rci.data.errors import RciError
 from rci.data.store import read, read_manifest
 from rci.engines.local import LocalPool
 from rci.engines.object_store import LONGEST_WRITE, TEMPORARY, ObjectStore, is_sound
-from rci.engines.temporary_folders import CLUSTER, clear_leftovers, own_folder, work_folder
+from rci.engines.temporary_folders import CLUSTER, own_folder, remove_stale_folders, work_folder
 from rci.pipeline.config import load_config
 from rci.pipeline.folder import alone_in
 from rci.pipeline.jobs import Job
@@ -198,7 +198,7 @@ def test_every_temporary_folder_says_whose_it_is(tmp_path, monkeypatch):
         assert folder.name.startswith(f"rci-work-{os.getpid()}-")
         assert Path(inner).parent == folder
     assert not folder.exists()
-    clear_leftovers(CLUSTER)
+    remove_stale_folders(CLUSTER)
     assert list(tmp_path.iterdir()) == [mine]
     with pytest.raises(RciError, match="cannot write to /nowhere"):
         own_folder(CLUSTER, "/nowhere")

@@ -162,7 +162,7 @@ def test_hostile_stores(entries, message, tmp_path, monkeypatch):
         ("https://host/a.csv?X-Amz-Signature=abc", "must not have a secret"),
         ("https://host/a.csv?token=abc", "must not have a secret"),
         ("zip://a.csv::s3://box/a.zip", "is a chain of addresses"),
-        ("nonsense://box/a.csv", "'nonsense://box/a.csv' is no address of a store"),
+        ("nonsense://box/a.csv", "'nonsense://box/a.csv' is not an address of a store"),
         ("memory://box/none.csv", "there is nothing at memory://box/none.csv"),
     ],
 )

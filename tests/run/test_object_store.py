@@ -98,16 +98,16 @@ def test_a_damaged_object_counts_as_missing_and_can_be_put_again(tmp_path, artef
 def test_names_are_hashes_and_nothing_else(tmp_path, artefact):
     shared = ObjectStore(str(tmp_path / "store"))
     for name in ("../outside", "a/b", "", "A" * 64):
-        with pytest.raises(RciError, match="is no hash"):
+        with pytest.raises(RciError, match="is not a hash"):
             shared.get(name, tmp_path / "back")
-        with pytest.raises(RciError, match="is no hash"):
+        with pytest.raises(RciError, match="is not a hash"):
             shared.outputs(name)
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("nonsense://x", "is no address of a store"),
+        ("nonsense://x", "is not an address of a store"),
         ("s3://rci-tests-no-such-bucket/x", "cannot write to the store s3://rci-tests-no-such-bucket/x"),
         ("/proc/nowhere", "cannot write to the store /proc/nowhere"),
     ],

@@ -14,10 +14,10 @@ from rci.cli.main import app
 from rci.data.errors import RciError
 from rci.engines.cores import available_cores
 from rci.engines.engine import Engine
-from rci.studies.paper.cells import Places, cells, key_of
+from rci.studies.paper.cells import StudyPaths, cells, key_of
 from rci.studies.paper.command import plan_paper, run_paper, update_rates
 from rci.studies.paper.experiments import EXPERIMENTS, OURS
-from rci.studies.paper.page import sample_places, write_page
+from rci.studies.paper.page import sample_paths, write_page
 from rci.studies.paper.scales import SCALES
 from rci.studies.paper.study import seconds_left
 
@@ -126,10 +126,10 @@ def test_everything_that_is_there_already_is_only_written_down(tmp_path: Path) -
 
 def test_the_policies_to_be_drawn_are_found_where_they_are_trained(tmp_path: Path) -> None:
     own = cells(EXPERIMENTS["heatmaps"], SMOKE)
-    places = Places(tmp_path)
-    found = sample_places(own, SMOKE, places).of("highway")
+    paths = StudyPaths(tmp_path)
+    found = sample_paths(own, SMOKE, paths).of("highway")
     assert set(found.policies) == {(cell.method, cell.budget) for cell in own}
-    assert found.policies["rudder", own[0].budget].parent == places.policy(own[0], SMOKE).parent
+    assert found.policies["rudder", own[0].budget].parent == paths.policy(own[0], SMOKE).parent
     assert set(found.costs) == {"sparse", "hazard", "rudder"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rci.data.errors import RciError
-from rci.studies.paper.cells import Places
+from rci.studies.paper.cells import StudyPaths
 from rci.studies.paper.from_logs import by_simulator, candidates, choice_table, from_logs, run_study
 from rci.studies.paper.scales import scale_called
 
@@ -78,7 +78,7 @@ def test_a_recording_is_judged_once(tmp_path):
     rows = run_study(["highway"], [0], smoke, tmp_path / "study", file)
     assert len(rows) == len(candidates("highway", 0, smoke))
     assert all(0.0 <= row["stop"][1] <= row["stop"][0] <= row["stop"][2] <= 1.0 for row in rows)
-    assert Places(tmp_path / "study").policy(candidates("highway", 0, smoke)[0], smoke).is_dir()
+    assert StudyPaths(tmp_path / "study").policy(candidates("highway", 0, smoke)[0], smoke).is_dir()
     before = file.read_bytes()
     assert run_study(["highway"], [0], smoke, tmp_path / "elsewhere", file) == rows  # nothing is done again
     assert file.read_bytes() == before

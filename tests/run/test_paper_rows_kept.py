@@ -32,7 +32,7 @@ def ran(monkeypatch) -> list[str]:
                 timings[job.name] = 1.0
                 note(job, 1.0, 1.0)
 
-    def numbers_of(cell, scale, places, key, seconds):
+    def numbers_of(cell, scale, paths, key, seconds):
         numbers = {"mean_return": 1.0, "selection_violation_rate": 0.1, "selection_return": 1.0}
         return {**study.failure_of(cell, scale, key, ""), **numbers, "seconds": seconds}
 
@@ -55,7 +55,7 @@ def test_rows_of_policies_that_share_a_training(tmp_path, ran):
             [POINT], SMOKE, tmp_path / "out", file, studies.Engine(workers=1), lambda *_: None, **more
         )
 
-    rows = run(tell=lambda *news: told.append(news))
+    rows = run(on_progress=lambda *news: told.append(news))
     wanted = {
         (method, budget)
         for method in ("sparse", "hazard")

@@ -16,10 +16,9 @@ import pytest
 from rci.data.errors import RciError
 from rci.engines.engine import Engine
 from rci.engines.progress import duration
-from rci.studies.paper.board import Board
 from rci.studies.paper.cells import (
     Cell,
-    Places,
+    StudyPaths,
     cells,
     check_settings,
     key_of,
@@ -29,6 +28,7 @@ from rci.studies.paper.cells import (
     plan_drawn,
     redistribute_settings,
 )
+from rci.studies.paper.experiment_rows import ExperimentRows
 from rci.studies.paper.experiments import (
     CONTROLS,
     DISCOUNT,
@@ -106,7 +106,7 @@ def test_every_experiment_can_be_planned_at_every_scale(tmp_path: Path) -> None:
             own = cells(experiment, scale)
             check_settings(own, scale)
             assert len({key_of(cell, scale) for cell in own}) == len(own)
-            jobs = plan(own, scale, Places(tmp_path))
+            jobs = plan(own, scale, StudyPaths(tmp_path))
             names = {job.name for job in jobs}
             assert len({job.output for job in jobs}) == len(jobs)
             assert all(set(job.needs) <= names for job in jobs)
@@ -131,7 +131,7 @@ def test_the_first_seed_of_everything_comes_first() -> None:
 
 
 def test_every_seed_has_a_recording_of_its_own(tmp_path: Path) -> None:
-    jobs = plan(cells(EXPERIMENTS["best-learner"], FULL), FULL, Places(tmp_path))
+    jobs = plan(cells(EXPERIMENTS["best-learner"], FULL), FULL, StudyPaths(tmp_path))
     for stage in ("demonstrators", "collect", "label", "behaviour"):
         assert [job.seed for job in jobs if job.stage == stage] == [0, 1, 2, 3, 4], stage
     assert len({job.seed for job in jobs if job.stage == "learn"}) == 5
@@ -224,39 +224,39 @@ def test_thresholds_share_one_training(tmp_path: Path) -> None:
         ("reward-only", "inf"), ("sparse", "T0"), ("sparse", "T5"),
     ]  # fmt: skip
     assert len({cell.training for cell in own}) == 1
-    jobs = plan(own, TINY, Places(tmp_path))
+    jobs = plan(own, TINY, StudyPaths(tmp_path))
     (learn,) = (job for job in jobs if job.stage == "learn")
     assert learn.settings["budget"] == "inf"
     limits = [job for job in jobs if job.stage == "limit"]
     assert [job.settings for job in limits] == [{"budget": "inf"}, {"rung": 0}, {"rung": 5}]
     assert all(job.needs == (learn.name,) for job in limits)
-    assert {own_jobs(cell, TINY, Places(tmp_path))[0] for cell in own} == {learn.name}
+    assert {own_jobs(cell, TINY, StudyPaths(tmp_path))[0] for cell in own} == {learn.name}
     # With other tests it is another policy to measure, but not to train.
     more = [own[1]._replace(tests=99)]
-    assert own_jobs(more[0], TINY, Places(tmp_path))[0] == learn.name
+    assert own_jobs(more[0], TINY, StudyPaths(tmp_path))[0] == learn.name
     alone = Cell(POINT, "sparse", PAPERS, "0.1", 0, 0, 20, 20)
     assert alone.training == alone
 
 
 def test_what_is_drawn_needs_the_policy_that_is_shown(tmp_path: Path) -> None:
     for cell, stage in ((cells(SHARED, TINY)[1], "limit"), (cells(SMALL, TINY)[0], "learn")):
-        jobs = plan_drawn([cell], TINY, Places(tmp_path))
+        jobs = plan_drawn([cell], TINY, StudyPaths(tmp_path))
         rollouts = jobs[-1]
-        assert rollouts.inputs == {"policy": Places(tmp_path).policy(cell, TINY)}
+        assert rollouts.inputs == {"policy": StudyPaths(tmp_path).policy(cell, TINY)}
         assert [job.stage for job in jobs if job.name in rollouts.needs] == [stage]
         assert not [job for job in jobs if job.stage == "evaluate"]
 
 
 def test_lengths_of_a_shared_training_are_one_training(tmp_path: Path) -> None:
     longer = replace(SHARED, lengths=(0.5, 1.0))
-    learn = [job for job in plan(cells(longer, TINY), TINY, Places(tmp_path)) if job.stage == "learn"]
+    learn = [job for job in plan(cells(longer, TINY), TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert [job.settings["updates"] for job in learn] == [10, 20]
     assert learn[0].trail == learn[1].trail is not None
     assert learn[0].name in learn[1].needs
 
 
 def test_lengths_of_training_are_one_training(tmp_path: Path) -> None:
-    jobs = plan(cells(SMALL, TINY), TINY, Places(tmp_path))
+    jobs = plan(cells(SMALL, TINY), TINY, StudyPaths(tmp_path))
     short, long = (job for job in jobs if job.stage == "learn")
     assert short.trail == long.trail is not None
     assert (short.settings["updates"], long.settings["updates"]) == (10, 20)
@@ -284,12 +284,12 @@ def test_a_longer_training_never_goes_back(tmp_path: Path) -> None:
     """Where a longer one comes first, the shorter one is trained alone, and the next goes on from the longer one."""
     own = [cell for cell in cells(SMALL, TINY) if cell.method == "sparse"]
     order = [own[1], own[0], own[1]._replace(updates=40)]
-    learn = [job for job in plan(order, TINY, Places(tmp_path)) if job.stage == "learn"]
+    learn = [job for job in plan(order, TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert [job.trail is None for job in learn] == [False, True, False]
     assert learn[0].name in learn[2].needs
-    alone = [job for job in plan(order[2:], TINY, Places(tmp_path)) if job.stage == "learn"]
+    alone = [job for job in plan(order[2:], TINY, StudyPaths(tmp_path)) if job.stage == "learn"]
     assert alone[0].trail is None
-    rest = [job for job in plan(order[2:], TINY, Places(tmp_path), wanted=order) if job.stage == "learn"]
+    rest = [job for job in plan(order[2:], TINY, StudyPaths(tmp_path), wanted=order) if job.stage == "learn"]
     assert rest[0].trail == learn[0].trail  # what a killed study left is still there
 
 
@@ -370,21 +370,21 @@ def test_rows_that_nobody_asks_for_are_not_judged_beside_those_that_somebody_doe
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([row(key="old"), row(experiment="other", key="old")]))
     with pytest.raises(RciError, match="holds 1 rows of 'e' that this study does not ask for"):
-        Board(file, {"new": ["e"]})
-    assert len(Board(file, {"new": ["third"]}).rows()) == 2
+        ExperimentRows(file, {"new": ["e"]})
+    assert len(ExperimentRows(file, {"new": ["third"]}).rows()) == 2
 
 
 def test_a_policy_serves_every_experiment_that_asks_for_it(tmp_path: Path) -> None:
     file = tmp_path / "new" / "rows.json"
-    board = Board(file, {"k": ["e", "other"], "l": ["e"]})
+    kept = ExperimentRows(file, {"k": ["e", "other"], "l": ["e"]})
     assert file.is_file()  # a place that cannot be written to is found at once
-    board.add(row())
-    assert board.has("k")
-    assert not board.has("l")
-    later = Board(file, {"k": ["third"]})
+    kept.add(row())
+    assert kept.has("k")
+    assert not kept.has("l")
+    later = ExperimentRows(file, {"k": ["third"]})
     assert later.has("k")
     later.add(row(key="k", mean_return=2.0))
-    board.add(row(key="l"))  # two studies at once lose nothing
+    kept.add(row(key="l"))  # two studies at once lose nothing
     assert [(r["experiment"], r["key"]) for r in read_study(file)] == [
         ("e", "k"),
         ("e", "l"),
@@ -396,7 +396,7 @@ def test_a_policy_serves_every_experiment_that_asks_for_it(tmp_path: Path) -> No
 def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RciError, match="cannot be"):
-        Board(tmp_path / "file" / "rows.json", {})
+        ExperimentRows(tmp_path / "file" / "rows.json", {})
 
 
 # Time
@@ -405,10 +405,10 @@ def test_rows_that_cannot_be_kept_are_found_before_any_work(tmp_path: Path) -> N
 def test_what_is_left_is_guessed_from_what_was_done() -> None:
     own = [Cell(POINT, "sparse", PAPERS, "0.1", seed, 0, 100, 20) for seed in range(3)]
     clock = _Clock(5, own, workers=2)
-    assert clock.told() == (2, 5, 90.0)
+    assert clock.progress() == (2, 5, 90.0)
     clock.done(own[0], 10.0)
-    assert clock.told() == (3, 5, 10.0)
-    assert _Clock(5, own, workers=0).told() == (2, 5, math.inf)
+    assert clock.progress() == (3, 5, 10.0)
+    assert _Clock(5, own, workers=0).progress() == (2, 5, math.inf)
 
 
 def test_durations_are_told_in_units_that_matter() -> None:
@@ -418,7 +418,7 @@ def test_durations_are_told_in_units_that_matter() -> None:
 # The whole
 
 
-def quiet(*told) -> None:
+def quiet(*progress) -> None:
     """Nobody listens."""
 
 
@@ -464,9 +464,9 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
     before = trained.stat().st_mtime_ns
     run_until(script, rows, 4)
     assert len(read_study(rows)) == 4
-    told: list[tuple] = []
+    progress: list[tuple] = []
     both = [SHARED, SMALL]
-    found = run_study(both, TINY, out, rows, Engine(workers=1), quiet, lambda *word: told.append(word))
+    found = run_study(both, TINY, out, rows, Engine(workers=1), quiet, lambda *word: progress.append(word))
     assert identity(found) == [
         ("shared", "reward-only", "inf", 20),
         ("shared", "sparse", "T0", 20),
@@ -475,8 +475,8 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> 
         ("small", "sparse", "0.1", 20),
     ]
     assert trained.stat().st_mtime_ns == before  # trained once, for all thresholds
-    assert [word[:2] for word in told] == [(4, 5), (5, 5)]
-    assert told[-1] == (5, 5, 0.0)
+    assert [word[:2] for word in progress] == [(4, 5), (5, 5)]
+    assert progress[-1] == (5, 5, 0.0)
     assert not list(out.rglob("trails/*/*"))
     # From the numbers alone, on another machine, with some of them lost, one of which another experiment asks for too.
     kept = [r for r in read_study(rows) if r["updates"] == 10 or r["budget"] in ("inf", "T0")]
@@ -500,12 +500,12 @@ def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, m
         "some", (POINT,), ("sparse", "broken"), ("T5",), OURS, seeds="ablation", lengths=(0.5, 1.0)
     )
     drawn = replace(experiment, name="pictures", lengths=(1.0,), drawn=True)
-    rows, told = tmp_path / "paper.json", []
+    rows, progress = tmp_path / "paper.json", []
 
     def run() -> list[dict]:
         return run_study(
             [experiment, drawn], TINY, tmp_path / "out", rows, Engine(workers=1), quiet,
-            lambda *word: told.append(word),
+            lambda *word: progress.append(word),
         )  # fmt: skip
 
     found = run()
@@ -518,10 +518,10 @@ def test_a_policy_that_cannot_be_trained_is_a_row_that_says_so(tmp_path: Path, m
     assert all("training diverged" in r["failed"] for r in failed)
     assert not any(set(r) & {"mean_return", "seconds"} for r in failed)
     assert all(r["mean_return"] is not None for r in found if r["method"] == "sparse")
-    assert told[-1] == (4, 4, 0.0)
-    told.clear()
+    assert progress[-1] == (4, 4, 0.0)
+    progress.clear()
     monkeypatch.setattr("rci.studies.study.run_timed", lambda jobs, *rest: planned.extend(jobs))
     planned: list = []
     assert run() == found
-    assert told == [(4, 4, 0.0)]
+    assert progress == [(4, 4, 0.0)]
     assert not any("broken" in job.name for job in planned)  # neither for its number nor for its picture

@@ -107,7 +107,7 @@ def test_mistakes_are_told_of_the_address(fleet, tmp_path):
         redistribute_shards("s3://rci-tests/nothing", tmp_path, fleet / "costs")
     with pytest.raises(RciError, match=r"s3://rci-tests/logs/* holds the shards that are read"):
         redistribute_shards(LOGS, f"{LOGS}/", fleet / "costs")
-    with pytest.raises(RciError, match=r"'nowhere://logs' is no address"):
+    with pytest.raises(RciError, match=r"'nowhere://logs' is not an address"):
         redistribute_shards("nowhere://logs", tmp_path, fleet / "costs")
     with pytest.raises(RciError, match="an address must not have a password in it"):
         redistribute_shards("ftp://me:secret@there/logs", tmp_path, fleet / "costs")

@@ -13,7 +13,7 @@ from rci.pipeline.folder import write_json
 from rci.reporting.comparison.results import FIGURES
 from rci.reporting.run.contents import CriticMap, FieldMap
 from rci.studies.paper import samples
-from rci.studies.paper.samples import Places, TaskPlaces, sample_pictures
+from rci.studies.paper.samples import SamplePaths, TaskPaths, sample_pictures
 
 NAMES = [
     "heatmaps", "redistribution-samples", "budget-trajectories", "vector-fields", "unsafe-criteria", "localisation",
@@ -60,7 +60,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def paths(tmp_path: Path) -> SamplePaths:
     episodes = Episodes.from_list([drive(0.04), drive(0.05), drive(0.0), drive(0.001)], task="highway")
     labels = Labels.for_episodes(episodes, [14, 11, -1, -1])
     kept = labels.kept_lengths
@@ -76,16 +76,16 @@ def places(tmp_path: Path) -> Places:
         **dict.fromkeys(FIGURES, 0.2),
     }  # fmt: skip
     write_json(tmp_path / "comparison.json", {"rows": [row, row | {"seed": 1}]})
-    return Places(
+    return SamplePaths(
         tasks={
-            "highway": TaskPlaces(
+            "highway": TaskPaths(
                 episodes=store.write(tmp_path / "episodes", episodes),
                 labels=store.write(tmp_path / "labels", labels),
                 costs={"rudder": store.write(tmp_path / "costs", costs)},
                 policies=policies(tmp_path / "highway", *own),
                 rollouts=rollouts,
             ),
-            "fetch-reach": TaskPlaces(
+            "fetch-reach": TaskPaths(
                 policies=policies(tmp_path / "fetch", *(("rudder", b) for b in ("P10", "P50", "P30", "P20")))
             ),
         },
@@ -93,8 +93,8 @@ def places(tmp_path: Path) -> Places:
     )
 
 
-def test_all_figures_in_the_order_of_the_paper(places: Places, asked: list[tuple[str, str]]) -> None:
-    pictures, missing = sample_pictures(places)
+def test_all_figures_in_the_order_of_the_paper(paths: SamplePaths, asked: list[tuple[str, str]]) -> None:
+    pictures, missing = sample_pictures(paths)
     assert [picture.name for picture in pictures] == NAMES
     assert missing == []
     assert asked[:3] == [(method, "P10") for method in ("sparse", "hazard", "rudder")]
@@ -112,7 +112,7 @@ def test_what_is_missing_is_named_with_its_reason(
         raise RciError("no OpenGL here.")
 
     monkeypatch.setattr(samples, "render_workbench", no_driver)
-    pictures, missing = sample_pictures(Places())
+    pictures, missing = sample_pictures(SamplePaths())
     assert [picture.name for picture in pictures] == ["unsafe-criteria"]
     assert "without its arm" in pictures[0].caption
     assert "picture of the workbench" in missing[0].what
@@ -126,13 +126,13 @@ def test_what_is_missing_is_named_with_its_reason(
 
 
 def test_a_lost_folder_costs_only_its_figure(tmp_path: Path) -> None:
-    lost = TaskPlaces(
+    lost = TaskPaths(
         episodes=tmp_path / "nothing", labels=tmp_path / "nothing", costs={"rudder": tmp_path / "none"}
     )
     with pytest.raises(RciError, match="there is nothing at"):
         samples._redistribution_samples(lost)
     with pytest.raises(RciError, match="no folder of episodes"):
-        samples._redistribution_samples(TaskPlaces(costs={"rudder": tmp_path}))
+        samples._redistribution_samples(TaskPaths(costs={"rudder": tmp_path}))
 
 
 def test_choice_of_budgets() -> None:

@@ -355,7 +355,7 @@ def test_a_name_cannot_talk_to_the_terminal(fleet, tmp_path):
 
 def test_a_name_that_is_no_text_is_told(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.parquet")).touch()
-    with pytest.raises(RciError, match=r"caf\\udce9\.parquet is no text"):
+    with pytest.raises(RciError, match=r"caf\\udce9\.parquet is not text"):
         find_shards(tmp_path)
 
 

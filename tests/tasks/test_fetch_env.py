@@ -337,12 +337,12 @@ def test_the_arm_is_never_changed() -> None:
 
 
 def test_threads_change_nothing() -> None:
-    crews = [fetch(7, **SHORT, threads=n) for n in (1, 2, 3, 20)]
-    assert [envs.simulator.crew.members for envs in crews] == [1, 2, 3, 7]
-    expected = [crews[0].reset(seed=0), *run(crews[0], 11)]
-    for envs in crews[1:]:
+    with_threads = [fetch(7, **SHORT, threads=n) for n in (1, 2, 3, 20)]
+    assert [envs.simulator.threads.count for envs in with_threads] == [1, 2, 3, 7]
+    expected = [with_threads[0].reset(seed=0), *run(with_threads[0], 11)]
+    for envs in with_threads[1:]:
         assert equal([envs.reset(seed=0), *run(envs, 11)], expected)
-        assert equal(envs.simulator.state, crews[0].simulator.state)
+        assert equal(envs.simulator.state, with_threads[0].simulator.state)
         envs.close()
 
 

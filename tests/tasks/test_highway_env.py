@@ -355,7 +355,7 @@ def test_answers_are_copies(mode: str) -> None:
 def test_threads_change_nothing() -> None:
     config = {**SMALL, "vehicles_count": 15}
     one, two, three = (make_vec("highway-v0", 7, **config, threads=n) for n in (1, 2, 3))
-    assert two.simulator.crew.members == 2
+    assert two.simulator.threads.count == 2
     firsts = [envs.reset(seed=0) for envs in (one, two, three)]
     assert equal(firsts[0], firsts[1])
     assert equal(firsts[0], firsts[2])

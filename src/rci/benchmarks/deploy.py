@@ -104,9 +104,9 @@ def _onnx(policy: Policy, path: Path, seed: int) -> Callable[[Array], Array]:
     session = onnxruntime.InferenceSession(
         str(export_onnx(policy, path, seed)), providers=["CPUExecutionProvider"]
     )
-    told = json.loads(session.get_modelmeta().custom_metadata_map.get("memory", "{}"))
+    first_memory = json.loads(session.get_modelmeta().custom_metadata_map.get("memory", "{}"))
     types = {"tensor(float)": np.float32, "tensor(int32)": np.int32}
-    start = {i.name: np.array(told[i.name], types[i.type])[None] for i in session.get_inputs()[1:]}
+    start = {i.name: np.array(first_memory[i.name], types[i.type])[None] for i in session.get_inputs()[1:]}
     shape = policy.info.get("obs_shape", [policy.info["obs_size"]])
 
     def act(obs: Array) -> Array:

@@ -164,7 +164,7 @@ def disturbed(
 
 
 def strike(process: subprocess.Popen[bytes], victim: str, seconds: float) -> str | None:
-    """Wait, then kill: who was hit, None if the run had ended. Where there is no worker yet, everybody is hit."""
+    """Wait, then kill: who was hit, None if the run had ended. Before the first worker starts, everybody is hit."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
         return None
@@ -245,7 +245,7 @@ def rows_of(name: str, outcomes: Sequence[Outcome], seconds: float) -> list[Row]
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
-    """What a row tells that should not be, one sentence each."""
+    """The sentences about what a row shows that should not be."""
     return [
         f"{row['name']}, {row['config']['killed']}: {row['value']} of {row['config']['kills']} kills recovered, "
         f"{row['config']['lost']} files lost, {row['config']['recomputed']} artefacts made again, "

@@ -81,13 +81,13 @@ def measure(path: Path, out: Path, limit_mb: int, options: Sequence[str] = ()) -
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise RciError(f"the import of {path.name} failed with a heap of {limit_mb} MB; it said: {said}")
-    told, _, peak = done.stdout.rpartition("VmHWM")
+    printed, _, peak = done.stdout.rpartition("VmHWM")
     size = _size(path)
     return {
         "name": f"import: {path.name if path.is_dir() else path.suffix[1:]}",
         "config": {
             "gigabytes": size / 1e9,
-            "steps": json.loads(told)["steps"],
+            "steps": json.loads(printed)["steps"],
             "heap_limit_mb": limit_mb,
             "peak_rss_mb": int(peak) * 1024 / 1e6,
             "cpu_seconds": cpu_seconds,

@@ -24,7 +24,7 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.store import write
 from rci.data.types import Episodes
-from rci.labeling.people.desk.session import read_session
+from rci.labeling.people.sessions.session import read_session
 from rci.tasks.highway.physics.layout import LANE_WIDTH, MAX_SPEED, PERCEPTION, TASK_LANES
 
 Row = dict[str, Any]
@@ -137,7 +137,7 @@ def _label(name: str, link: str, count: int) -> None:
 def _serving(
     episodes: Path, answers: Path, annotators: Sequence[str] = ANNOTATORS[:1]
 ) -> Iterator[list[str]]:
-    """A server; the links that it tells."""
+    """A server, and the links that it prints."""
     names = [word for name in annotators for word in ("--annotator", name)]
     words = ["serve", str(episodes), "--labels", str(answers), "--port", "0", *names]
     process = subprocess.Popen([sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, text=True)

@@ -112,28 +112,28 @@ def bench_parity(episodes: int) -> Iterator[Row]:
     from rci.tasks.highway.parity import run_cases, run_strictly
     from rci.tasks.parity import Parity
 
-    def row(mode: str, found: Parity) -> Row:
+    def row(mode: str, parity: Parity) -> Row:
         counts = {
-            "case": found.case,
-            "episodes": found.episodes,
-            "steps": found.steps,
-            "crashes": found.crashed,
+            "case": parity.case,
+            "episodes": parity.episodes,
+            "steps": parity.steps,
+            "crashes": parity.crashed,
         }
         return {
             "name": f"parity, {mode}",
             "config": counts,
-            "value": found.bitwise,
+            "value": parity.bitwise,
             "unit": "episodes bitwise equal",
-            "parity_max_abs": found.largest,
-            "first_difference": found.first_difference,
+            "parity_max_abs": parity.largest,
+            "first_difference": parity.first_difference,
         }
 
-    for found in run_strictly(None, episodes, beyond=AFTER_THE_END):
-        yield row(STRICTLY, found)
-    for found in run_cases(None, episodes, first=0, beyond=0):
-        yield row(INSTALLED, found)
-    for found in run_arm(episodes):
-        yield row(ARM, found)
+    for parity in run_strictly(None, episodes, beyond=AFTER_THE_END):
+        yield row(STRICTLY, parity)
+    for parity in run_cases(None, episodes, first=0, beyond=0):
+        yield row(INSTALLED, parity)
+    for parity in run_arm(episodes):
+        yield row(ARM, parity)
 
 
 def parity_failures(rows: list[Row]) -> list[str]:
@@ -175,11 +175,11 @@ def warm_start() -> Row:
     """Seconds from having imported numba to the first step, with the machine code on disk."""
     command = [sys.executable, "-W", "ignore", "-c", WARM_START]
     subprocess.run(command, check=True, capture_output=True)  # compiles, unless that was done before
-    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    seconds = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return {
         "name": "highway-v0 warm start",
-        "config": {"import_seconds": float(found[0])},
-        "value": float(found[1]),
+        "config": {"import_seconds": float(seconds[0])},
+        "value": float(seconds[1]),
         "unit": "s",
     }
 

@@ -51,9 +51,18 @@ def assess(
     config = assess_config(settings, seed)
     folder = out or Path("runs") / f"assess-{logs.stem}"
     command = shlex.join(["rci", *sys.argv[1:]])
-    with show_study("jobs") as (report, tell):
+    with show_study("jobs") as (report, on_progress):
         assessment = run_assessment(
-            config, logs, mapping, budget, folder, labels, Engine("local", workers), report, tell, command
+            config,
+            logs,
+            mapping,
+            budget,
+            folder,
+            labels,
+            Engine("local", workers),
+            report,
+            on_progress,
+            command,
         )
     if as_json:
         print_json({"page": str(assessment.page), **assessment.table})

@@ -124,7 +124,7 @@ def bench_budgets(
     from rci.pipeline.config import parse_flags
     from rci.studies.budgets import BUDGETS, budget_table, floor_of, run_study, verdicts
 
-    with show_study() as (report, tell):
+    with show_study() as (report, on_progress):
         found = run_study(
             task,
             seeds,
@@ -135,7 +135,7 @@ def bench_budgets(
             parse_flags(settings),
             Engine(workers=workers),
             report,
-            tell,
+            on_progress,
             first_seed,
             costs,
         )
@@ -172,8 +172,8 @@ def bench_estimates(
     from rci.benchmarks.trust.study import run_study
     from rci.benchmarks.trust.verdicts import sentences, trust_table
 
-    with show_study() as (report, tell):
-        found = run_study(policies, first_seed, rows, report, tell)
+    with show_study() as (report, on_progress):
+        found = run_study(policies, first_seed, rows, report, on_progress)
     if as_json:
         print_json(found)
         return
@@ -207,8 +207,10 @@ def bench_takeovers(
     from rci.engines.progress import show_study
     from rci.studies.takeovers import run_study, takeover_table, verdicts
 
-    with show_study() as (report, tell):
-        found = run_study(seeds, episodes, out, rows, Engine(workers=workers), report, tell, first_seed)
+    with show_study() as (report, on_progress):
+        found = run_study(
+            seeds, episodes, out, rows, Engine(workers=workers), report, on_progress, first_seed
+        )
     if as_json:
         print_json(found)
         return

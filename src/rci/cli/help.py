@@ -1,4 +1,4 @@
-"""The help of `rci`: commands in the order of the pipeline, and what to use in place of a verb that is no command."""
+"""The help of `rci`: commands in the order of the pipeline, and what to use in place of an unknown verb."""
 
 from __future__ import annotations
 

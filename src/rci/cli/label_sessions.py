@@ -15,12 +15,12 @@ from rci.labeling.people.agreement import agreement, agreement_table, gold_accur
 from rci.labeling.people.answers import STOP, Answer
 from rci.labeling.people.consensus import DROP, MISSING_WAYS, REFUSE, consensus, resolve, takeovers_of
 from rci.labeling.people.delay import Delay, estimate_delays, pace_of, why_no_delay, without_delays
-from rci.labeling.people.desk.session import Session, open_session, read_session
 from rci.labeling.people.files import SUFFIXES, answers_from_labels, read_answers, write_answers, write_stops
+from rci.labeling.people.sessions.session import Session, open_session, read_session
 from rci.labeling.server.exhibit import Exhibit
 from rci.tasks import TASKS
 
-Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+Output = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,21 @@ class Wish:
         return self.out.suffix in SUFFIXES
 
 
-def tell_agreement(folder: Path) -> Told:
+def report_agreement(folder: Path) -> Output:
     """Agreement, accuracy on gold episodes and reaction times."""
     session = read_session(folder)
     answers = session.answers()
     if not answers:
         raise RciError(f"nobody has answered anything in {folder} yet.")
-    found, gold = agreement(answers), gold_accuracy(answers, session.gold)
+    summary, gold = agreement(answers), gold_accuracy(answers, session.gold)
     delays = estimate_delays(answers, session.gold, session.rate)
     unknown = why_no_delay(answers, session.gold, session.rate)
-    lines = [unknown.get(name) or f"{name}: {_tell_delay(delay)}" for name, delay in delays.items()]
-    text = "\n".join([agreement_table(found, gold), "", "Reaction time", *lines])
-    return {**found, "gold": gold, "delays": _plain(delays)}, text
+    lines = [unknown.get(name) or f"{name}: {_delay_text(delay)}" for name, delay in delays.items()]
+    text = "\n".join([agreement_table(summary, gold), "", "Reaction time", *lines])
+    return {**summary, "gold": gold, "delays": _plain(delays)}, text
 
 
-def write_export(folder: Path, wish: Wish) -> Told:
+def write_export(folder: Path, wish: Wish) -> Output:
     """Write labels or answers to files or artefacts."""
     if wish.missing not in MISSING_WAYS:
         raise unknown_name("way to treat episodes without a label", wish.missing, MISSING_WAYS)
@@ -80,38 +80,38 @@ def write_export(folder: Path, wish: Wish) -> Told:
     written = _write(
         labels, None if labelled is episodes else labelled, wish, _settings(session, delays, wish)
     )
-    found = {
+    result = {
         "episodes": len(labels),
         "stopped": int(labels.stopped.sum()),
         "without_label": len(agreed.unresolved),
         "delays": _plain(delays),
         "out": written,
     }
-    lines = [f"{len(labels)} episodes, {found['stopped']} of them stopped: {' and '.join(written)}"]
+    lines = [f"{len(labels)} episodes, {result['stopped']} of them stopped: {' and '.join(written)}"]
     if len(agreed.unresolved):
         way = "were left out" if wish.missing == DROP else "count as safe"
         lines.append(f"{len(agreed.unresolved)} episodes without a label {way}")
-    lines += [f"stops of {name} were shifted back: {_tell_delay(delay)}" for name, delay in delays.items()]
+    lines += [f"stops of {name} were shifted back: {_delay_text(delay)}" for name, delay in delays.items()]
     if labels.channels:
         kinds_of_stops = dict(zip(labels.channels, (labels.cost > 0).sum(axis=0).tolist()))
-        found["kinds"] = kinds_of_stops
+        result["kinds"] = kinds_of_stops
         lines.append(", ".join(f"{count} for {kind}" for kind, count in kinds_of_stops.items()))
     if any(answer.takeovers for answer in answers):
         lines.append("takeovers were marked as well: write them with --takeovers")
-    return found, "\n".join(lines)
+    return result, "\n".join(lines)
 
 
-def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Told:
+def import_answers(folder: Path, source: Path, annotator: str | None, episodes: Path | None) -> Output:
     """Add the answers of a file or of labels to a session; all of them, or none."""
-    known: Episodes | None = None if episodes is None else read(episodes, "episodes")
-    if known is None:
+    recorded: Episodes | None = None if episodes is None else read(episodes, "episodes")
+    if recorded is None:
         there = read_session(folder)
         answers = _answers_in(source, there.lengths, there.episodes_hash, annotator)
     else:
-        answers = _answers_in(source, known.lengths, known.hash, annotator)
-    rate = None if known is None else Exhibit(known, TASKS.get(known.task)).rate
+        answers = _answers_in(source, recorded.lengths, recorded.hash, annotator)
+    rate = None if recorded is None else Exhibit(recorded, TASKS.get(recorded.task)).rate
     # Only now: a file that cannot be read does not leave a new session behind.
-    session = open_session(folder, known, rate)
+    session = open_session(folder, recorded, rate)
     try:
         session.add_all(answers)
     finally:
@@ -135,7 +135,7 @@ def _answers_in(source: Path, lengths: Array, episodes_hash: str, annotator: str
     return answers_from_labels(labels, annotator)
 
 
-def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
+def _export_answers(answers: Sequence[Answer], wish: Wish) -> Output:
     if wish.calibrate or wish.quorum is not None or wish.missing != REFUSE or wish.no_kinds or wish.takeovers:
         raise RciError(
             "--answers exports what was pressed, as it is: no --calibrate, --quorum, --missing, --no-kinds or "
@@ -146,7 +146,7 @@ def _export_answers(answers: Sequence[Answer], wish: Wish) -> Told:
     return {"answers": len(answers), "out": str(wish.out)}, said
 
 
-def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Told:
+def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Episodes, wish: Wish) -> Output:
     if wish.calibrate or wish.missing != REFUSE or wish.no_kinds or wish.to_file:
         raise RciError(
             "--takeovers writes when a person drove, as an artefact: --out is a folder, and there is no --calibrate, "
@@ -156,11 +156,14 @@ def _export_takeovers(session: Session, answers: Sequence[Answer], episodes: Epi
         raise RciError(
             "nobody marked a takeover; `rci serve --takeovers` asks for them. Without one there is nothing to write."
         )
-    found = takeovers_of(answers, episodes, wish.quorum)
-    write(wish.out, found, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
-    driven, runs = int((found.end - found.begin).sum()), len(set(found.episode.tolist()))
-    result = {"takeovers": len(found), "episodes": runs, "steps": driven, "out": str(wish.out)}
-    return result, f"{len(found)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}"
+    takeovers = takeovers_of(answers, episodes, wish.quorum)
+    write(wish.out, takeovers, Provenance(_settings(session, {}, wish), 0, {"episodes": episodes.hash}))
+    driven, runs = int((takeovers.end - takeovers.begin).sum()), len(set(takeovers.episode.tolist()))
+    result = {"takeovers": len(takeovers), "episodes": runs, "steps": driven, "out": str(wish.out)}
+    return (
+        result,
+        f"{len(takeovers)} takeovers in {runs} episodes, {driven} steps driven by a person: {wish.out}",
+    )
 
 
 def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
@@ -172,8 +175,8 @@ def _delays(session: Session, answers: Sequence[Answer]) -> dict[str, Delay]:
     for name, reason in why_no_delay(answers, session.gold, session.rate).items():
         if name in late:
             raise RciError(f"{reason} Leave --calibrate out, or choose others with --annotator.")
-    found = estimate_delays(answers, session.gold, session.rate)
-    return {name: delay for name, delay in found.items() if delay is not None}
+    delays = estimate_delays(answers, session.gold, session.rate)
+    return {name: delay for name, delay in delays.items() if delay is not None}
 
 
 def _write(labels: Labels, subset: Episodes | None, wish: Wish, settings: dict[str, Any]) -> list[str]:
@@ -201,7 +204,7 @@ def _settings(session: Session, delays: Mapping[str, Delay], wish: Wish) -> dict
     }
 
 
-def _tell_delay(delay: Delay | None) -> str:
+def _delay_text(delay: Delay | None) -> str:
     return (
         "not known"
         if delay is None

@@ -119,9 +119,9 @@ def agreement(folder: Folder, as_json: AsJson = False) -> None:
 
     Example: rci labels agreement runs/demo/answers --json
     """
-    from rci.cli.label_sessions import tell_agreement
+    from rci.cli.label_sessions import report_agreement
 
-    found, text = tell_agreement(folder)
+    found, text = report_agreement(folder)
     print_json(found) if as_json else print_text(text)
 
 

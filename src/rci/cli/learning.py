@@ -105,17 +105,17 @@ def learn(
         [Job("behaviour", "behaviour", model_options, 0, logged, model)] if proposes and not behaviour else []
     )
     trainings = training_jobs({"method": method, **options}, budgets, seed, inputs, out)
-    places = [out] if len(budgets) == 1 else [out / each for each in budgets]
+    outputs = [out] if len(budgets) == 1 else [out / each for each in budgets]
     every_job = [*jobs, *trainings.values()]
     config = {"method": method, "budget": budget, "seed": seed, **options, "behaviour": model_options}
     tracker = open_tracker(log, out.parent, warn)
     with experiment(tracker, out.name, config):
-        run_here(every_job, Shown(as_json, verbose, overwrite), places)
+        run_here(every_job, Shown(as_json, verbose, overwrite), outputs)
         for job in every_job:
             log_job(tracker, job, Path(job.output.name))
-    for remark in training_remarks(places, model if proposes else None):
+    for remark in training_remarks(outputs, model if proposes else None):
         typer.echo(f"rci: {remark}", err=True)
-    if not all_kept(places):
+    if not all_kept(outputs):
         raise typer.Exit(3)
 
 

@@ -17,8 +17,8 @@ from rci.data.types import Episodes, Labels, StepCosts
 from rci.formats.lerobot.cameras import read_camera
 from rci.formats.lerobot.info import is_lerobot
 from rci.labeling.people.answers import UNSURE
-from rci.labeling.people.desk.queue import Order
 from rci.labeling.people.files import read_answers
+from rci.labeling.people.sessions.queue import Order
 from rci.labeling.rules import rule_labels
 from rci.labeling.server import Exhibit
 from rci.labeling.server import serve as serve_exhibit
@@ -65,7 +65,7 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
 
 
 def serve(request: Request, say: Callable[[str], None]) -> None:
-    """Read what is asked for, and serve until interrupted. say: tells the user something, such as the links."""
+    """Read what is asked for, and serve until interrupted. say: prints a line for the user, such as the links."""
     episodes = read(request.episodes, "episodes")
     exhibit = make_exhibit(request, episodes, say)
     gold = None if request.gold is None else known_stops(request.gold, episodes)

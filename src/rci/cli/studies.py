@@ -56,8 +56,8 @@ def sweep(
         print_json(facts) if as_json else print_text(text)
         return
     command = shlex.join(["rci", *sys.argv[1:]])
-    with show_study() as (report, tell):
-        result = run_sweep(grid, out, where, report, command, tell, tracker)
+    with show_study() as (report, on_progress):
+        result = run_sweep(grid, out, where, report, command, on_progress, tracker)
     if as_json:
         print_json(result.rows)
     elif result.page is not None:
@@ -154,7 +154,7 @@ def reference(
         )
     get(task)
     chosen = None if prices is None else parse_prices(prices)
-    with show_study("drivers") as (report, tell):
+    with show_study("drivers") as (report, on_progress):
         drivers = run_reference(
             task,
             chosen,
@@ -166,7 +166,7 @@ def reference(
             parse_flags(world),
             Engine(workers=workers),
             report,
-            tell,
+            on_progress,
         )
     if as_json:
         print_json(drivers)

@@ -1,4 +1,4 @@
-"""The informed driver: PPO that is told the truth, for what is possible when the danger is known.
+"""The informed driver: PPO that sees the true costs, for what is possible when the danger is known.
 
 It is a reference and no method: it is trained online, in the simulator, with the rule that labels come from. Violations
 have a price, from the first step on, or once the reward alone has been learned by a driver who is blind to safety. The
@@ -64,7 +64,7 @@ def train_informed(
 
 
 def check_price(price: float) -> None:
-    """Refuse what is no price."""
+    """Refuse anything but a price."""
     if not 0.0 <= price < math.inf:
         raise RciError(f"the price of a violation must be a number, 0 or more, got {price}.")
 

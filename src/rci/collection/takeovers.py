@@ -1,6 +1,6 @@
 """Runs in which a person watches a machine drive, takes over where it becomes dangerous, and hands back.
 
-The machine is a driver who is blind to danger, the person one who was told what it is. The person sees a car come near,
+The machine is a driver who is blind to danger, the person one who knows what it is. The person sees a car come near,
 needs a reaction time until the wheel changes hands, and hands back once the road has been free for a while.
 """
 

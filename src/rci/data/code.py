@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-# What results depend on besides settings and inputs. Formats, pages, the labeler and commands are no part of it.
+# What results depend on besides settings and inputs. Formats, pages, the labeler and commands are left out.
 CODE = (
     "data",
     "nets",

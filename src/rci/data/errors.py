@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> RciError:
-    """Say that `name` is no known `what`, which one is nearest, and which ones there are."""
+    """The error for a `name` of `what` that nobody knows: the nearest name, and all that there are."""
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -39,7 +39,7 @@ def unknown_method(
     """The same for a method, whose name says little: a line for each one with what it does.
 
     known: the functions that make them; the docstring of a method's file begins with what it does. others: names that
-    are no methods by themselves, with the same in words.
+    stand for no method alone, with the same in words.
     """
     about = {**(others or {}), **{method: described(make) for method, make in known.items()}}
     near = get_close_matches(str(name), about, n=1, cutoff=0.5)

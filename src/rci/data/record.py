@@ -18,7 +18,7 @@ from rci.data.errors import RciError
 
 Array = NDArray[Any]
 LARGEST_SEED = 2**31 - 1
-NPY_ERRORS = (  # what NumPy has been seen to raise for headers and bytes that are no array
+NPY_ERRORS = (  # what NumPy has been seen to raise for headers and bytes of anything but an array
     ValueError,
     TypeError,
     OSError,

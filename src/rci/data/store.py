@@ -83,9 +83,9 @@ def write(
         arrays = record.arrays()
         manifest = _manifest(record, arrays, provenance)
         temporary.mkdir(parents=True)
-        known = {} if like is None else read_manifest(like)["arrays"]
+        stored = {} if like is None else read_manifest(like)["arrays"]
         for name, array in arrays.items():
-            if like is not None and name in known and known[name]["sha256"] == array_digest(array):
+            if like is not None and name in stored and stored[name]["sha256"] == array_digest(array):
                 with contextlib.suppress(OSError):
                     os.link(Path(like) / f"{name}.npy", temporary / f"{name}.npy")
                     continue
@@ -186,10 +186,10 @@ def _kind(folder: Path) -> str | None:
 
 
 def check_place(folder: str | Path, kind: str | None = None) -> None:
-    """Refuse a place where something stands that is no artefact, or none of this kind, before any work is done."""
+    """Refuse a place that holds anything but an artefact of this kind, before any work is done."""
     target = Path(folder)
     if not target.name:
-        raise RciError(f"{target} is no name of a folder to write to; say one, such as runs/mine.")
+        raise RciError(f"{target} is not the name of a folder to write to; say one, such as runs/mine.")
     files.tidy(target)
     if target.exists() and not (target / "manifest.json").is_file():
         raise RciError(f"{target} exists and is not an artefact folder; choose another place to write to.")
@@ -234,7 +234,7 @@ def manifest_text(
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:

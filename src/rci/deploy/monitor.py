@@ -147,8 +147,8 @@ def load_monitor(folder: str | Path, level: float | None = None, verify: bool = 
     if not isinstance(record, SavedMonitor):
         raise RciError(f"{folder} holds {record.kind!r}; a monitor is read from 'monitor' or 'costs'.")
     with fitting(str(folder)):
-        known = record.info["level"] if level is None else level
-        monitor = Monitor(record.model, known, tuple(record.info.get("channels", ())), record.info)
+        chosen_level = record.info["level"] if level is None else level
+        monitor = Monitor(record.model, chosen_level, tuple(record.info.get("channels", ())), record.info)
         sizes = (int(record.model.config[f"{name}_size"]) for name in ("obs", "action"))
         obs, action = (np.zeros(size, np.float32) for size in sizes)
         if not math.isfinite(monitor.step(obs, action, obs)):  # before somebody relies on it
@@ -171,8 +171,8 @@ def monitor_record(costs: StepCosts, level: float | None, **info: Any) -> SavedM
             "the models of these step costs are of an older version; redistribute again to use them."
         )
     networks = {name: array for name, array in costs.model.arrays.items() if ".network." in name}
-    known = {"level": level, "costs_hash": costs.hash, **named_channels(costs.channels), **info}
-    monitor = SavedMonitor(costs.model._replace(arrays=networks), known)
+    facts = {"level": level, "costs_hash": costs.hash, **named_channels(costs.channels), **info}
+    monitor = SavedMonitor(costs.model._replace(arrays=networks), facts)
     Monitor(monitor.model, level, costs.channels)  # refuses what cannot watch
     return monitor
 

@@ -166,8 +166,8 @@ def cdt(graph: Graph, obs: str, model: Model) -> str:
     """The new token behind those of the memory, the action of its place, and what is left to earn and to cost."""
     weights, steps, heads = model.weights, model.config["context"], model.config["heads"]
     one, last_two = graph.constant([1], np.int64), graph.constant([1, 2], np.int64)
-    told = normalise(graph, "to_go", part(weights, "to_go_scale"))
-    new = graph.add("Concat", told, obs, "before", axis=-1)
+    to_go = normalise(graph, "to_go", part(weights, "to_go_scale"))
+    new = graph.add("Concat", to_go, obs, "before", axis=-1)
     start, end = graph.constant([0], np.int64), graph.constant([steps], np.int64)
     oldest, others = (graph.add("Slice", "token", *span, one) for span in ((start, one), (one, end)))
     rolled = graph.add("Concat", others, oldest, axis=1)

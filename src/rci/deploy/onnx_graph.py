@@ -92,11 +92,13 @@ def row_mlp(graph: Graph, obs: str, weights: Weights, action: str | None = None)
     """A network of observations that are tables, flat: [B, outputs], or with actions [B, n, a]: [B, n, outputs]."""
     one, features = graph.constant([1], np.int64), len(weights["obs_weight"]) // 2
     row = graph.add("Reshape", obs, graph.constant([0, -1, features], np.int64))  # 0: as many as there are
-    own = graph.add("Slice", row, graph.constant([0], np.int64), one, one)
-    own = graph.add("Expand", own, graph.add("Shape", row))
+    first_row = graph.add("Slice", row, graph.constant([0], np.int64), one, one)
+    first_row = graph.add("Expand", first_row, graph.add("Shape", row))
     size = graph.add("ReduceMax", graph.add("Abs", row), axes=[2], keepdims=1)
     there = graph.add("Cast", graph.add("Greater", size, graph.constant(0.0)), to=FLOAT)
-    hidden = affine(graph, graph.add("Concat", own, row, axis=2), weights["obs_weight"], weights["bias"])
+    hidden = affine(
+        graph, graph.add("Concat", first_row, row, axis=2), weights["obs_weight"], weights["bias"]
+    )
     if action is not None:
         from_action = graph.add("MatMul", action, graph.constant(weights["action_weight"]))
         from_action = graph.add("Unsqueeze", from_action, graph.constant([-2], np.int64))
@@ -119,10 +121,10 @@ def gaussian(graph: Graph, obs: str, weights: Weights) -> tuple[str, str]:
 
 def mixture(graph: Graph, obs: str, weights: Weights, components: int) -> tuple[str, str, str]:
     """Log weights [B, k], means and log deviations [B, k, a] of a conditional mixture of Gaussians."""
-    own = part(weights, "net")
-    by_rows = "row_weight" in own
-    answer = row_mlp(graph, obs, own) if by_rows else mlp(graph, obs, own)
-    biases = part(own, "rest.biases" if by_rows else "biases")
+    net = part(weights, "net")
+    by_rows = "row_weight" in net
+    answer = row_mlp(graph, obs, net) if by_rows else mlp(graph, obs, net)
+    biases = part(net, "rest.biases" if by_rows else "biases")
     rest = (len(biases[str(len(biases) - 1)]) - components) // 2
     names = [f"{answer}_{name}" for name in ("weight", "mean", "deviation")]
     graph.add("Split", answer, graph.constant([components, rest, rest], np.int64), outputs=names, axis=-1)
@@ -184,11 +186,11 @@ def transformer(graph: Graph, x: str, weights: Weights, steps: int, heads: int, 
     join = graph.constant([0, steps, width], np.int64)
     scale, distance = graph.constant((width // heads) ** -0.5), graph.constant(bias)
     for i in range(count):
-        own = part(weights, f"blocks.{i}")
+        block = part(weights, f"blocks.{i}")
         joint = graph.add(
             "MatMul",
-            layer_norm(graph, x, part(own, "attention_norm")),
-            graph.constant(own["input_weight"]),
+            layer_norm(graph, x, part(block, "attention_norm")),
+            graph.constant(block["input_weight"]),
         )
         names = [f"{joint}_{name}" for name in ("query", "key", "value")]
         graph.add("Split", joint, graph.constant([width] * 3, np.int64), outputs=names, axis=-1)
@@ -199,7 +201,7 @@ def transformer(graph: Graph, x: str, weights: Weights, steps: int, heads: int, 
         logit = graph.add("Add", graph.add("Mul", graph.add("MatMul", query, key), scale), distance)
         mixed = graph.add("MatMul", graph.add("Softmax", logit, axis=-1), value)
         mixed = graph.add("Reshape", graph.add("Transpose", mixed, perm=[0, 2, 1, 3]), join)
-        x = graph.add("Add", x, graph.add("MatMul", mixed, graph.constant(own["output_weight"])))
-        dense = mlp(graph, layer_norm(graph, x, part(own, "dense_norm")), part(own, "dense"))
+        x = graph.add("Add", x, graph.add("MatMul", mixed, graph.constant(block["output_weight"])))
+        dense = mlp(graph, layer_norm(graph, x, part(block, "dense_norm")), part(block, "dense"))
         x = graph.add("Add", x, dense)
     return layer_norm(graph, x, part(weights, "norm"))

@@ -227,7 +227,7 @@ def _clipped_draws(shape: tuple[int, ...], limit: float) -> Callable[[int], Arra
 
 
 def _value(model: SavedModel, weights: Weights) -> Callable[[Array, Array], Array]:
-    """Q - sum of lambda * cost of actions [B, n, a]: [B, n]; the cost is that of a step where a network tells it.
+    """Q - sum of lambda * cost of actions [B, n, a]: [B, n]; the cost is that of a step where a network estimates it.
 
     With a hinge, what is over the threshold has a fixed price.
     """

@@ -19,7 +19,7 @@ from typing import Any
 from rci.data.errors import RciError
 from rci.engines.cores import available_cores, prepare_process
 from rci.engines.engine import News, Task, Work
-from rci.engines.temporary_folders import WORK, clear_leftovers, own_folder
+from rci.engines.temporary_folders import WORK, own_folder, remove_stale_folders
 from rci.engines.work_log import Failure, attempt, tail
 
 
@@ -35,7 +35,7 @@ class LocalPool:
         self.free_cores = cores[: workers or len(cores)]
         self.idle: list[_Worker] = []
         self.working: dict[Any, _Worker] = {}  # by connection
-        clear_leftovers(WORK)
+        remove_stale_folders(WORK)
         self.folder = own_folder(WORK)
 
     @property

@@ -84,14 +84,14 @@ class ObjectStore:
         self._tidy()
 
     def _tidy(self) -> None:
-        """Clear away what killed writers left in a folder. Their machines are not known, so only their age tells."""
+        """Clear away what killed writers left in a folder. Their machines are not known, so their age decides."""
         system, root = open_address(self.url)
         if not _is_folder(system):
             return
-        for leftover in Path(root, TEMPORARY).glob("*"):
+        for stale in Path(root, TEMPORARY).glob("*"):
             with contextlib.suppress(OSError):  # another may clear it too
-                if time.time() - leftover.stat().st_mtime > LONGEST_WRITE:
-                    leftover.unlink()
+                if time.time() - stale.stat().st_mtime > LONGEST_WRITE:
+                    stale.unlink()
 
     def note(self, key: str, outputs: dict[str, str]) -> None:
         """Write down which artefacts came of the work with this key."""
@@ -104,11 +104,11 @@ class ObjectStore:
             outputs = json.loads(text) if text is not None else None
         except (ValueError, RecursionError):
             return None  # torn: as if it were not there
-        known = isinstance(outputs, dict) and all(
+        valid = isinstance(outputs, dict) and all(
             isinstance(name, str) and isinstance(content, str) and DIGEST.fullmatch(content)
             for name, content in outputs.items()
         )
-        return outputs if known else None
+        return outputs if valid else None
 
     def holds(self, key: str) -> bool:
         """Whether all that came of the work with this key is here."""
@@ -150,7 +150,7 @@ class ObjectStore:
         system, root = open_address(self.url)
         target = f"{root}/{name}"
         try:
-            if _is_folder(system):  # elsewhere there are no folders, and a bucket is not made by mistake
+            if _is_folder(system):  # elsewhere folders do not exist, and a bucket is not made by mistake
                 for folder in (Path(target).parent, Path(root, TEMPORARY)):
                     folder.mkdir(parents=True, exist_ok=True)
                 with placing(Path(target), Path(root, TEMPORARY)) as temporary:
@@ -212,7 +212,7 @@ def open_address(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise RciError(f"the store {url} needs another package: {error}.") from None
     except ValueError as error:
-        raise RciError(f"{url!r} is no address of a store: {error}.") from None
+        raise RciError(f"{url!r} is not an address of a store: {error}.") from None
     except Exception as error:  # of any library: no such machine, no access
         raise RciError(f"cannot reach the store {url}: {error or type(error).__name__}.") from error
     return system, root.rstrip("/")
@@ -224,5 +224,5 @@ def _is_folder(system: Any) -> bool:
 
 def _checked(digest: str) -> str:
     if not DIGEST.fullmatch(digest):
-        raise RciError(f"{digest!r} is no hash, so it names nothing in a store.")
+        raise RciError(f"{digest!r} is not a hash, so it names nothing in a store.")
     return digest

@@ -30,17 +30,17 @@ def show_progress() -> Iterator[Report]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        bars: dict[str, TaskID] = {}
+        task_ids: dict[str, TaskID] = {}
         lines = _print_lines(progress.console)
 
         def report(task: Named, share: float, seconds: float | None) -> None:
-            if task.name not in bars and share < 1.0:
-                bars[task.name] = progress.add_task(printable(title_of(task)), total=1.0)
+            if task.name not in task_ids and share < 1.0:
+                task_ids[task.name] = progress.add_task(printable(title_of(task)), total=1.0)
             if share < 1.0:
-                progress.update(bars[task.name], completed=share)
+                progress.update(task_ids[task.name], completed=share)
             else:
-                if task.name in bars:
-                    progress.remove_task(bars.pop(task.name))
+                if task.name in task_ids:
+                    progress.remove_task(task_ids.pop(task.name))
                 lines(task, share, seconds)
 
         yield report
@@ -48,21 +48,21 @@ def show_progress() -> Iterator[Report]:
 
 @contextmanager
 def show_study(what: str = "policies") -> Iterator[tuple[Report, Callable[[int, int, float], None]]]:
-    """Yields the function that jobs report to, and one that is told how much of a whole study is done and left."""
+    """Yields the function that jobs report to, and one for how much of a whole study is done and left."""
     console = Console(stderr=True)
     with show_progress() as report:
 
-        def tell(done: int, total: int, seconds_left: float) -> None:
-            known = done < total and math.isfinite(seconds_left)
-            left = f", about {duration(seconds_left)} left" if known else ""
+        def on_progress(done: int, total: int, seconds_left: float) -> None:
+            has_estimate = done < total and math.isfinite(seconds_left)
+            left = f", about {duration(seconds_left)} left" if has_estimate else ""
             console.print(f"{done} of {total} {what}{left}", highlight=False, markup=False, soft_wrap=True)
 
-        yield report, tell
+        yield report, on_progress
 
 
 @contextmanager
 def show_share(name: str) -> Iterator[Callable[[float], None]]:
-    """Yields the function that is told which share of one thing is done."""
+    """Yields the function that shows which share of one thing is done."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

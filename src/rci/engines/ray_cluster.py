@@ -16,7 +16,7 @@ from rci.data.errors import RciError
 from rci.engines.cores import available_cores
 from rci.engines.engine import Engine
 from rci.engines.signals import end_politely
-from rci.engines.temporary_folders import CLUSTER, clear_leftovers, own_folder
+from rci.engines.temporary_folders import CLUSTER, own_folder, remove_stale_folders
 from rci.engines.work_log import printing_to
 
 STORE_BYTES = 1 << 27  # Ray's own memory on this machine; artefacts do not pass through it
@@ -58,7 +58,7 @@ class Cluster:
             )
         root = tempfile.gettempdir()
         root = root if len(root) <= LONGEST_ROOT else "/tmp"
-        clear_leftovers(CLUSTER, root)  # of runs that were killed
+        remove_stale_folders(CLUSTER, root)  # of runs that were killed
         self.folder = own_folder(CLUSTER, root)  # else its logs would pile up
         try:
             with _unheard():
@@ -94,7 +94,7 @@ class Cluster:
 
 
 def _unheard() -> AbstractContextManager[None]:
-    """For Ray's native code, which tells on standard error what it was told of its logs; errors are raised."""
+    """For Ray's native code, which prints its logging settings on standard error; errors are raised."""
     return printing_to(Path(os.devnull))
 
 
@@ -116,7 +116,7 @@ def _check_address(address: str) -> None:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")  # no word of raylets on standard output
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")

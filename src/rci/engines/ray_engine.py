@@ -1,4 +1,4 @@
-"""Work on a Ray cluster: one task, one core. Retries are not left to Ray, so that both engines count and tell alike.
+"""Work on a Ray cluster: one task, one core. Retries are not left to Ray, so that both engines count and report alike.
 
 Needs the extra `rci[ray]`, and the same version of this program on every machine of the cluster. Without a store, the
 machines must share the folder that a run writes to.
@@ -17,7 +17,7 @@ from rci.data.store import versions
 from rci.engines.cores import claim_core, prepare_process
 from rci.engines.engine import Engine, News, Progress, Task, Work
 from rci.engines.ray_cluster import Cluster, last_line
-from rci.engines.temporary_folders import WORK, clear_leftovers, work_folder
+from rci.engines.temporary_folders import WORK, remove_stale_folders, work_folder
 from rci.engines.work_log import Failure, attempt
 
 COMPILER_SWITCHES = (
@@ -27,7 +27,7 @@ COMPILER_SWITCHES = (
     "JAX_DISABLE_MOST_OPTIMIZATIONS",
 )
 WAIT = 0.5  # seconds between two looks at the progress of tasks
-TELL = 0.5  # seconds between two words of a worker
+REPORT_EVERY = 0.5  # seconds between two words of a worker
 
 
 class RayPool:
@@ -40,7 +40,7 @@ class RayPool:
         self.working: dict[Any, tuple[Task, float]] = {}  # by reference to what will come of it
         self.perform = self.ray.remote(num_cpus=1, max_retries=0)(_perform)
         try:
-            self.board = self.cluster.near(_Board)
+            self.progress_actor = self.cluster.near(_ProgressActor)
         except BaseException:  # Ctrl-C, for instance: nobody else knows of the cluster yet
             self.cluster.close()
             raise
@@ -54,20 +54,22 @@ class RayPool:
         return len(self.working) < (self.limit or max(1, self.cluster.cores()))
 
     def start(self, task: Task, work: Work) -> None:
-        told = self.perform.options(name=task.name).remote(work, task.name, fingerprint(), self.board)
-        self.working[told] = task, time.monotonic()
+        result = self.perform.options(name=task.name).remote(
+            work, task.name, fingerprint(), self.progress_actor
+        )
+        self.working[result] = task, time.monotonic()
 
     def news(self) -> list[News]:
         ready, _ = self.ray.wait(list(self.working), num_returns=len(self.working), timeout=0)
         if not ready:
             ready, _ = self.ray.wait(list(self.working), num_returns=1, timeout=WAIT)
-        return [self._ended(told) for told in ready] or self._shares()
+        return [self._ended(result) for result in ready] or self._shares()
 
-    def _ended(self, told: Any) -> News:
-        task, started = self.working.pop(told)
+    def _ended(self, result: Any) -> News:
+        task, started = self.working.pop(result)
         try:
-            failure = self.ray.get(told)
-        except self.ray.exceptions.RayTaskError as error:  # not the work, which tells of its failures itself
+            failure = self.ray.get(result)
+        except self.ray.exceptions.RayTaskError as error:  # not the work, which reports its failures itself
             why = f"a worker could not begin it: {last_line(error)}"
             return News(task, 0.0, time.monotonic() - started, why, str(error))
         except self.ray.exceptions.RayError as error:
@@ -77,9 +79,9 @@ class RayPool:
         return News(task, 1.0, seconds) if failure is None else News(task, 0.0, seconds, *failure)
 
     def _shares(self) -> list[News]:
-        """How far the tasks are. Only a convenience: where nobody answers, nothing is told."""
+        """How far the tasks are. Only a convenience: where nobody answers, nothing is shown."""
         try:
-            shares = self.ray.get(self.board.read.remote(), timeout=WAIT)
+            shares = self.ray.get(self.progress_actor.read.remote(), timeout=WAIT)
         except (self.ray.exceptions.RayError, TimeoutError):
             return []
         now = time.monotonic()
@@ -87,9 +89,9 @@ class RayPool:
         return [News(task, share, now - started) for task, started, share in known if share is not None]
 
     def close(self) -> None:
-        for told in self.working:
+        for result in self.working:
             with contextlib.suppress(Exception):  # what cannot be cancelled is gone already
-                self.ray.cancel(told, force=True)
+                self.ray.cancel(result, force=True)
         self.cluster.close()
 
 
@@ -100,13 +102,13 @@ def fingerprint() -> dict[str, str]:
     return {**versions(), **switches, "source files of rci": code_digest()[:12]}
 
 
-class _Board:
+class _ProgressActor:
     """Where workers write how far they are, for whoever wants to know."""
 
     def __init__(self) -> None:
         self.shares: dict[str, float] = {}
 
-    def tell(self, name: str, share: float) -> None:
+    def write(self, name: str, share: float) -> None:
         self.shares[name] = share
 
     def read(self) -> dict[str, float]:
@@ -114,28 +116,28 @@ class _Board:
         return shares
 
 
-def _perform(work: Work, name: str, expected: dict[str, str], board: Any) -> Failure | None:
+def _perform(work: Work, name: str, expected: dict[str, str], progress_actor: Any) -> Failure | None:
     """In a worker: do the work on one core, and say how it ended."""
     _prepare_once()
     if fingerprint() != expected:
         return Failure(difference(expected), "")
     with work_folder() as folder:
-        return attempt(work, _teller(name, board), folder / "printed.txt")
+        return attempt(work, _reporter(name, progress_actor), folder / "printed.txt")
 
 
 @cache
 def _prepare_once() -> None:
-    clear_leftovers(WORK)  # of workers that were killed
+    remove_stale_folders(WORK)  # of workers that were killed
     prepare_process(claim_core())
 
 
-def _teller(name: str, board: Any) -> Progress:
-    told = [time.monotonic()]
+def _reporter(name: str, progress_actor: Any) -> Progress:
+    last_sent = [time.monotonic()]
 
     def progress(share: float) -> None:
-        if time.monotonic() - told[0] >= TELL:
-            told[0] = time.monotonic()
-            board.tell.remote(name, min(share, 0.999))
+        if time.monotonic() - last_sent[0] >= REPORT_EVERY:
+            last_sent[0] = time.monotonic()
+            progress_actor.write.remote(name, min(share, 0.999))
 
     return progress
 

@@ -31,9 +31,9 @@ def run_tasks(
 ) -> None:
     """Do every task that is not done, each after those it needs, in the order given as far as possible.
 
-    A task that fails does not stop the others, but for those that need it; at the end all failures are told. What is
+    A task that fails does not stop the others, but for those that need it; all failures are reported last. What is
     finished stays, what is half-written never appears. logs: a folder for what was said of failed tasks. accept: asked
-    of each failure that is neither a bug nor the loss of a worker; what it accepts is no failure of the run, and what
+    of each failure that is neither a bug nor the loss of a worker; what it accepts does not fail the run, and what
     needs it is left undone. pool: workers to use, and to close at the end, instead of the engine's.
     """
     schedule = _Schedule(tasks)
@@ -79,7 +79,7 @@ def run_tasks(
         if pool is not None:
             pool.close()
     if failures:
-        raise RciError(_told(failures, schedule.left - len(failures)))
+        raise RciError(_failure_text(failures, schedule.left - len(failures)))
 
 
 class ThisProcess:
@@ -185,7 +185,7 @@ def landing(task: Task) -> str:
 
 
 def keep_failure(name: str, error: str, log: str, logs: Path | None) -> str:
-    """Keep the log of a failed task; the sentence that tells of it."""
+    """Keep the log of a failed task; the sentence that reports it."""
     if logs is None or not log:
         return "\n".join(part for part in (error, log) if part)
     path = _log_of(name, logs)
@@ -213,10 +213,10 @@ def _lines(failures: dict[str, str]) -> list[str]:
     return [f"{name}: {why}" for name, why in failures.items()]
 
 
-def _told(failures: dict[str, str], waiting: int) -> str:
-    told = _lines(failures)
+def _failure_text(failures: dict[str, str], waiting: int) -> str:
+    lines = _lines(failures)
     if waiting:
-        told.append(f"{waiting} tasks that need what failed were not run.")
+        lines.append(f"{waiting} tasks that need what failed were not run.")
     if len(failures) > 1:
-        told.insert(0, f"{len(failures)} tasks failed; the others are done and kept.")
-    return "\n".join(told)
+        lines.insert(0, f"{len(failures)} tasks failed; the others are done and kept.")
+    return "\n".join(lines)

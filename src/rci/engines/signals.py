@@ -1,4 +1,4 @@
-"""What a process does when it is told to end."""
+"""What a process does when it is asked to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary folders that carry the number of their process, so that what a killed one left can be told and removed."""
+"""Temporary folders that carry the number of their process, so that what a killed one left can be found and removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def own_folder(kind: str, root: str | None = None) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"{kind}-{os.getpid()}-", dir=place))
 
 
-def clear_leftovers(kind: str, root: str | None = None) -> None:
+def remove_stale_folders(kind: str, root: str | None = None) -> None:
     """Remove the folders of processes that are gone."""
     for folder in Path(root or tempfile.gettempdir()).glob(f"{kind}-*-*"):
         owner = folder.name.removeprefix(f"{kind}-").partition("-")[0]

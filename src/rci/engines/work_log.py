@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rci.data.errors import RciError
 from rci.engines.engine import Progress, Work
 
-TAIL = 20_000  # bytes of what was printed that are kept: the end of it tells why
+TAIL = 20_000  # bytes of what was printed that are kept: the end of it says why
 
 
 class Failure(NamedTuple):

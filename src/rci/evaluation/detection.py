@@ -1,6 +1,6 @@
 """How early a monitor raises the alarm, against how often it does so for nothing.
 
-A monitor tells a risk after every step, and raises the alarm once that is over a level. The level is chosen on safe
+A monitor estimates a risk after every step, and raises the alarm once that is over a level. The level is chosen on safe
 episodes, so that a stated share of safe episodes at most is interrupted. What is said here of a rate is said per
 episode, not per step: what counts is the highest risk of an episode.
 """
@@ -133,18 +133,18 @@ def detection_curve(
 
 def alarm_steps(risk: Sequence[ArrayLike], level: float) -> Array:
     """[N]: the first step of each episode whose risk is over the level, -1 where there is none."""
-    over = [np.flatnonzero(np.asarray(own) > level) for own in risk]
+    over = [np.flatnonzero(np.asarray(episode_risk) > level) for episode_risk in risk]
     return np.array([int(steps[0]) if len(steps) else -1 for steps in over])
 
 
 def peaks(risk: Sequence[ArrayLike]) -> Array:
     """[N]: the highest risk of each episode."""
-    rows = [np.asarray(own, np.float64) for own in risk]
+    rows = [np.asarray(episode_risk, np.float64) for episode_risk in risk]
     if not rows:
         raise RciError("there are no episodes: at least one is needed.")
-    for i, own in enumerate(rows):
-        if own.ndim != 1 or not len(own) or not np.isfinite(own).all():
+    for i, episode_risk in enumerate(rows):
+        if episode_risk.ndim != 1 or not len(episode_risk) or not np.isfinite(episode_risk).all():
             raise RciError(
-                f"the risk of episode {i} must be a finite number for each step, got shape {own.shape}."
+                f"the risk of episode {i} must be a finite number for each step, got shape {episode_risk.shape}."
             )
-    return np.array([own.max() for own in rows])
+    return np.array([episode_risk.max() for episode_risk in rows])

@@ -5,7 +5,7 @@ weighted means of theirs, so every point of the segment between two policies can
 hull of all of them. A policy that earns more than was asked for will do as well, so left of the hull's safest corner
 the frontier is flat.
 
-Which policies are mixed is decided by the numbers of selection episodes. What the mixture is worth is told by the
+Which policies are mixed is decided by the numbers of selection episodes. What the mixture is worth is estimated by the
 numbers of other, fresh episodes: numbers that were chosen for being low are lower than the truth.
 """
 

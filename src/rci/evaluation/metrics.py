@@ -66,7 +66,7 @@ def score_driver(
     progress: Callable[[float], None] = lambda share: None,
     **task_config: Any,
 ) -> Scores:
-    """Scores of a driver that is no trained policy: a script, or one that knows the truth. act: obs [n, ...] -> action.
+    """Scores of a driver instead of a policy: a script, or one that knows the truth. act: obs [n, ...] -> action.
 
     Its episodes are those of references, which no policy is tested on. `scores.info` has the share of episodes that
     the simulator ended, and of steps that bear one of the task's marks.

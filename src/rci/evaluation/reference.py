@@ -54,7 +54,7 @@ def reference_points(rows: Iterable[Mapping[str, Any]]) -> list[ReferencePoint]:
     groups: dict[tuple[str, float | None], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["driver"], row["price"]), []).append(row)
-    return [_point(driver, price, own) for (driver, price), own in groups.items()]
+    return [_point(driver, price, group) for (driver, price), group in groups.items()]
 
 
 def ruler(found: Sequence[ReferencePoint]) -> Ruler | None:
@@ -66,7 +66,7 @@ def ruler(found: Sequence[ReferencePoint]) -> Ruler | None:
     ends = by_name[RANDOM].mean_return, by_name[BLIND].mean_return
     if ends[0] >= ends[1]:
         raise RciError(
-            f"the blind driver earns {ends[1]:g}, no more than random actions ({ends[0]:g}): it is no reference."
+            f"the blind driver earns {ends[1]:g}, no more than random actions ({ends[0]:g}): it is not a reference."
         )
     best = max(frontier, key=lambda p: merit(p.mean_return, p.violation_rate, *ends))
     return Ruler(*ends, best, frontier)
@@ -82,7 +82,7 @@ def share_of_way(
 ) -> float | None:
     """How far a policy has come from reward-only to the best driver, both as (mean return, violation rate).
 
-    1 is as good as that driver, 0 as good as reward-only, below 0 worse; None where reward-only is no worse itself.
+    1 is as good as that driver, 0 as good as reward-only, below 0 worse; None where reward-only is as good itself.
     """
     ends = measure.random_return, measure.blind_return
     first, last = (
@@ -94,27 +94,27 @@ def share_of_way(
 
 def possible_at(measure: Ruler, mean_return: float) -> float | None:
     """The violation rate that informed drivers, mixed, need for a return; None where it is beyond all of them."""
-    known = points(
+    curve = points(
         [point.mean_return for point in measure.frontier],
         [point.violation_rate for point in measure.frontier],
     )
-    rate = violation_at_return(known, known, mean_return).violation_rate
+    rate = violation_at_return(curve, curve, mean_return).violation_rate
     return None if np.isnan(rate) else rate
 
 
-def _point(driver: str, price: float | None, own: Sequence[Mapping[str, Any]]) -> ReferencePoint:
+def _point(driver: str, price: float | None, rows: Sequence[Mapping[str, Any]]) -> ReferencePoint:
     def mean(name: str) -> float:
-        return float(np.mean([row[name] for row in own]))
+        return float(np.mean([row[name] for row in rows]))
 
-    returns = [float(row["mean_return"]) for row in own]
-    violations = sum(int(row["violations"]) for row in own)
-    medians = [row["median_first_violation"] for row in own if row["median_first_violation"] is not None]
+    returns = [float(row["mean_return"]) for row in rows]
+    violations = sum(int(row["violations"]) for row in rows)
+    medians = [row["median_first_violation"] for row in rows if row["median_first_violation"] is not None]
     return ReferencePoint(
         driver,
         price,
-        len(own),
+        len(rows),
         mean("violation_rate"),
-        *clopper_pearson(violations, sum(int(row["episodes"]) for row in own)),
+        *clopper_pearson(violations, sum(int(row["episodes"]) for row in rows)),
         mean("mean_return"),
         min(returns),
         max(returns),

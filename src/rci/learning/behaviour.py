@@ -146,9 +146,9 @@ def propose(
     """
     if data.proposal is None:
         return behaviour.candidates(key, data.obs[rows], count)
-    known = data.proposal.shape[1]
-    first = jax.random.randint(key, (len(rows), 1), 0, known)
-    return data.proposal[rows[:, None], (first + jnp.arange(count)[None]) % known]
+    stored = data.proposal.shape[1]
+    first = jax.random.randint(key, (len(rows), 1), 0, stored)
+    return data.proposal[rows[:, None], (first + jnp.arange(count)[None]) % stored]
 
 
 def fit_behaviour(

@@ -37,14 +37,14 @@ def to_learn_alongside(model: Any) -> Vae:
 
 def own_proposals(key: jax.Array, vae: Vae, batch: Batch) -> Batch:
     """The batch with candidates of a model that still learns, in place of those that the frozen one proposed."""
-    places = {
+    observations = {
         "candidate": batch.obs,
         "next_candidate": batch.next_obs,
         "cost_candidate": batch.next_obs,
         "initial_candidate": batch.initial_obs,
     }
     proposed: dict[str, Any] = {}
-    for own_key, (name, obs) in zip(jax.random.split(key, len(places)), places.items()):
+    for own_key, (name, obs) in zip(jax.random.split(key, len(observations)), observations.items()):
         old = getattr(batch, name)
         if old is not None:
             proposed[name] = jax.lax.stop_gradient(

@@ -95,11 +95,11 @@ def _parts(entry: Method) -> tuple[type, type, type[Schedule]]:
     return entry.config, entry.hyper, WeightedSchedule if entry.weighs else Schedule
 
 
-def refuse_few_proposals(known: int, config: Any) -> None:
+def refuse_few_proposals(kept: int, config: Any) -> None:
     """known: how many the behaviour model keeps for each observation; 0 = it decodes new ones in every update."""
     asked = getattr(config, "candidates", 1)
-    if 0 < known < asked:
+    if 0 < kept < asked:
         raise RciError(
-            f"the behaviour model keeps {known} proposals for each observation, but candidates is {asked}; fit it with "
+            f"the behaviour model keeps {kept} proposals for each observation, but candidates is {asked}; fit it with "
             "more of them (behaviour.proposals), or with 0, to decode new ones in every update."
         )

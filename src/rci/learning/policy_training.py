@@ -361,7 +361,7 @@ def _with_ladder(
     data = setup.data
     if (
         setup.taught.demonstrations is not None
-    ):  # where a person drives, nobody takes over: it is no safe world
+    ):  # where a person drives, nobody takes over: that does not make the world safe
         data = to_device(setup.logged, setup.frozen.scaling)
     ladder = calibrate(
         act_at,

@@ -17,7 +17,7 @@ from rci.learning.dataset import Dataset
 from rci.nets.keys import stage_key
 
 CHUNK = 500  # updates per compiled call
-LARGEST_MULTIPLIER = 1e4  # a violation worth ten thousand times what returns differ by is no price any more
+LARGEST_MULTIPLIER = 1e4  # a violation worth ten thousand times what returns differ by is a ban, not a price
 
 
 class Trouble(NamedTuple):
@@ -41,7 +41,7 @@ def train(
 ) -> tuple[Any, list[dict[str, float]]]:
     """The state after `updates` updates, and the mean diagnostics of every chunk.
 
-    With channels, a diagnostic that has one number for each of them is told as `multiplier proximity` and so on.
+    With channels, a diagnostic that has one number for each of them is reported as `multiplier proximity` and so on.
 
     The key of an update is made from the seed and its number alone, so a training that goes on from what its keeper
     kept ends in the same bits. A second call with other budgets, rates or seeds but the same config and data sizes

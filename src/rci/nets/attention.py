@@ -51,7 +51,7 @@ def local_attention(query: jax.Array, key: jax.Array, value: jax.Array, window: 
 
     query, key, value = blocks(query), blocks(key), blocks(value)
     bias = window_bias(length, window, heads)
-    if count == 1:  # there is no block before the only one
+    if count == 1:  # the only block has none before it
         bias = bias[None, :, :, length:]
     else:
         key, value = with_previous(key), with_previous(value)

@@ -1,4 +1,4 @@
-"""A conditional density of actions in [-1, 1]: a mixture of Gaussians whose weights, means and widths a network tells.
+"""A conditional density of actions in [-1, 1]: a mixture of Gaussians whose weights, means and widths a network gives.
 
 Unlike a single Gaussian it can say "left or right, but not straight on"; unlike an auto-encoder it has a likelihood.
 """
@@ -37,7 +37,7 @@ class Mixture(eqx.Module):
     def __init__(
         self, key: jax.Array, obs_size: int, action_size: int, hidden: int, components: int, rows: int = 0
     ) -> None:
-        """rows: how many an observation is made of; 0 = it is no table."""
+        """rows: how many an observation is made of; 0 = a flat vector."""
         outputs = components * (1 + 2 * action_size)
         # At first the means are spread evenly, whatever the key: Gaussians that begin alike stay alike.
         mean = np.random.default_rng(0).uniform(-0.9, 0.9, components * action_size)

@@ -6,7 +6,7 @@ counts: what is learned from any row holds for all. Zaheer et al., "Deep Sets", 
 and Mercat, "Social Attention for Autonomous Decision-Making in Dense Traffic", 2019.
 
 A row of zeros is padding and is not seen. The order of the rows behind the first one is not seen either: stacked frames
-are no such table. A bias for every place, tried on the highway, brought back much of what rows had won.
+do not form such a table. A bias for every place, tried on the highway, brought back much of what rows had won.
 """
 
 from __future__ import annotations

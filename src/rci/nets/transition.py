@@ -1,9 +1,9 @@
 """A network of one step of the world: from an observation and an action to a density of what is seen next.
 
 An observation is a table, one's own row first, then a row for each car, obstacle or person, zeros for nobody; an
-observation that is no table is one row. One's own row moves by a mixture of Gaussians, so that "left or right" and a
+observation in any other shape is one row. One's own row moves by a mixture of Gaussians, so that "left or right" and a
 thruster that may or may not fire can be said. All other rows move by one and the same function of a row, beside the
-first one and what is around; each may also be gone. What a step earned and whether it ended is told of what is seen
+first one and what is around; each may also be gone. What a step earned and whether it ended is read from what is seen
 *after* it: where danger begins is then a sharp line in what is seen, and not smeared by what might have happened.
 """
 
@@ -46,7 +46,7 @@ class TransitionNet(eqx.Module):
         hidden: int,
         parts: tuple[int, int] = (16, 3),
     ) -> None:
-        """motions: how many numbers tell a motion, of one's own row and of another; ends: logits; parts: Gaussians."""
+        """motions: how many numbers make a motion, of one's own row and of another; ends: logits; parts: Gaussians."""
         keys, f, seen = jax.random.split(key, 6), features, hidden // 2
         self.own_parts, self.other_parts = zip(parts, motions)
         self.around = Mlp(keys[0], (2 * f + action_size, seen, seen))
@@ -78,9 +78,9 @@ class TransitionNet(eqx.Module):
         return _parts(out[..., :-1], *self.other_parts), out[..., -1]
 
     def outcome(self, after: jax.Array, action: jax.Array, before: jax.Array) -> jax.Array:
-        """What is told of a step that led to `after`: the reward and logits, [B, 1 + ends].
+        """What is read off a step that led to `after`: the reward and logits, [B, 1 + ends].
 
-        before: one's own row [B, f]. An end is told of what is seen after it alone: of a motion that was never
+        before: one's own row [B, f]. An end is read from what is seen after it alone: of a motion that was never
         recorded anything might be said.
         """
         seen = [after[:, 0], action, _strongest(self.around_after, after, action)]

@@ -143,7 +143,7 @@ def lay(under: Table, over: Table) -> Table:
     """`over` merged on `under`. Where it names another learner or redistributor, of the settings below only those stay
     that this one has.
 
-    So a preset sets the size and length of training of every method, and what only its own has is no mistake.
+    So a preset sets the size and length of training of every method, and what only its own has is allowed.
     """
     for section in ("learn", "redistribute"):
         method = _method(over, section)
@@ -178,7 +178,7 @@ def _method(table: Table, section: str) -> Any:
 
 
 def parse_flags(flags: Sequence[str]) -> Table:
-    """["learn.updates=3000"] -> {"learn": {"updates": 3000}}. What is no TOML value is taken as text."""
+    """["learn.updates=3000"] -> {"learn": {"updates": 3000}}. What TOML cannot read is taken as text."""
     table: Table = {}
     for flag in flags:
         name, equals, text = flag.partition("=")

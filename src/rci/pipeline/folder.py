@@ -32,9 +32,9 @@ def alone_in(out: Path) -> Iterator[None]:
         raise RciError(f"cannot {what}: {error.strerror or error}.") from None
     try:
         for pattern in (".*.tmp-*", "report/.*.tmp-*", "report/figures/.*.tmp-*", "failed/.*.tmp-*"):
-            for leftover in out.glob(pattern):
-                if leftover.is_file():
-                    leftover.unlink(missing_ok=True)
+            for stale in out.glob(pattern):
+                if stale.is_file():
+                    stale.unlink(missing_ok=True)
         yield
     finally:
         os.close(file)

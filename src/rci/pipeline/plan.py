@@ -79,7 +79,7 @@ def check_config(config: RunConfig) -> None:
         settings = parse_redistributor(name, options)
         unit = made(REDISTRIBUTORS[name].make, settings.config).unit
         for limit in numbers if method != "reward-only" and not judged else ():
-            allowed_sum(limit, unit)  # refuses a number for costs that are no costs
+            allowed_sum(limit, unit)  # refuses a number for costs in another unit
     limited = [method for method in config.compare.methods if method != "reward-only"]
     if limited and not LEARNERS[chosen].constrained and any(limit != math.inf for limit in allowed):
         raise RciError(

@@ -38,6 +38,6 @@ def _run_alone(
     names = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in names}
     run_timed(jobs, out, engine, logging_jobs(tracker, jobs, out, report), timings)
-    # The report is no artefact: it is cheap, and written anew each time.
+    # The report is cheap, so it is written anew each time and is not kept as an artefact.
     with reporting(report, "report"):
         return write_summary(config, out, command)

@@ -69,9 +69,9 @@ class StoredJob:
             return False
         store.check_place(self.job.output)
         # Its companions first: the job counts as done once the output is there.
-        places = {name: place(self.job.output) for name, place in COMPANIONS.items()}
-        places[OUTPUT] = self.job.output
-        fetched = all(self.store.get(outputs[name], places[name]) for name in places if name in outputs)
+        paths = {name: place(self.job.output) for name, place in COMPANIONS.items()}
+        paths[OUTPUT] = self.job.output
+        fetched = all(self.store.get(outputs[name], paths[name]) for name in paths if name in outputs)
         return fetched and self.job.is_current()
 
     def _share(self) -> None:

@@ -54,13 +54,13 @@ def training_jobs(
 
 def cut_jobs(episodes: Path, takeovers: Path, out: Path) -> list[Job]:
     """The jobs that cut runs at takeovers: OUT-episodes of the machine, their labels in OUT, and OUT-human."""
-    places = {
+    outputs = {
         "machine": out.with_name(f"{out.name}-episodes"),
         "human": out.with_name(f"{out.name}-human"),
         "labels": out,
     }
     inputs = {"episodes": episodes, "takeovers": takeovers}
-    return [Job(f"cut-{part}", "cut", {"part": part}, 0, inputs, place) for part, place in places.items()]
+    return [Job(f"cut-{part}", "cut", {"part": part}, 0, inputs, place) for part, place in outputs.items()]
 
 
 def training_remarks(policies: Sequence[Path], behaviour: Path | None) -> list[str]:

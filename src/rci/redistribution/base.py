@@ -35,7 +35,7 @@ class Training:
     folds: int = 1  # from 2 on: cross-fitting, each episode is scored by a model that never saw it
     balance: bool = False  # as many stopped as safe episodes in every batch
     crop: bool = (
-        False  # safe episodes are cut to the length of a random stopped one, so that length tells nothing
+        False  # safe episodes are cut to the length of a random stopped one, so that length says nothing
     )
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Redistributor(NamedTuple):
     Without `return_equivalent` the scores stay as they are. `unit` says what the sum of an episode then means, so that
     a budget can be compared with it. `forecast` turns scores [N, T] into the episodic cost expected after each step,
     for the figures of quality; left out, predictions from prefixes are their own, and step costs have none.
-    `findings(state)` is what a fitted model can tell about itself in plain numbers, for the manifest.
+    `findings(state)` is what a fitted model reports about itself in plain numbers, for the manifest.
     """
 
     init: Callable[[jax.Array, Sequences], Any]

@@ -103,9 +103,9 @@ def _mean_figures(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the first member says of itself, its figures of quality averaged over all members."""
     result = dict(infos[0])
     for name in infos[0]:
-        told = [info[name] for info in infos if info.get(name) is not None]
-        if told and all(isinstance(value, float) for value in told):
-            result[name] = float(np.mean(told))
+        values = [info[name] for info in infos if info.get(name) is not None]
+        if values and all(isinstance(value, float) for value in values):
+            result[name] = float(np.mean(values))
     if "by_channel" in result:
         result["by_channel"] = {
             channel: _mean_figures([info["by_channel"][channel] for info in infos])

@@ -1,4 +1,4 @@
-"""Which unlabelled episodes would tell a fitted redistributor most: those of which it cannot say how they end."""
+"""Which unlabelled episodes would teach a fitted redistributor most: those of which it cannot say how they end."""
 
 from __future__ import annotations
 

@@ -54,20 +54,20 @@ def number(value: float | None) -> str:
     return fixed(value, 0 if size >= 1000 else 1 if size >= 10 else 2 if size >= 1 else 3)
 
 
-def fixed(value: float, places: int) -> str:
+def fixed(value: float, decimals: int) -> str:
     """A number with so many decimals, as the columns of a table need it."""
-    return f"{value:,.{places}f}".replace("-", "−")
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
-def column_places(values: Iterable[float]) -> int:
+def column_decimals(values: Iterable[float]) -> int:
     """How many decimals give the largest number of a column four digits."""
     largest = max(map(abs, values), default=0.0)
     return 3 if largest == 0.0 else min(6, max(0, 3 - math.floor(math.log10(largest))))
 
 
-def with_error(value: float, error: float | None, places: int) -> str:
-    """A number and its error in the same decimals, as in 1.02 ± 0.01; alone where there is no error."""
-    return fixed(value, places) + ("" if error is None else f" ± {fixed(error, places)}")
+def with_error(value: float, error: float | None, decimals: int) -> str:
+    """A number and its error in the same decimals, as in 1.02 ± 0.01; alone without an error."""
+    return fixed(value, decimals) + ("" if error is None else f" ± {fixed(error, decimals)}")
 
 
 def thousands(count: int) -> str:

@@ -118,7 +118,7 @@ def filled(chunk: Chunk) -> Chunk:
 def row_costs(chunk: Chunk, cost: Array) -> dict[str, tuple[Array, Array | None]]:
     """Columns for the rows of a chunk, and where they are empty. cost: one for each kept step, one after the other.
 
-    Rows without an action, and those behind a stop, are no steps that count, and have no cost.
+    Rows without an action, and those behind a stop, do not count as steps, and have no cost.
     """
     begin = np.cumsum(chunk.rows) - chunk.rows
     place = np.arange(int(chunk.rows.sum())) - np.repeat(begin, chunk.rows)
@@ -176,7 +176,7 @@ def _stops(path: Path, stop_index: Array | None, severity: Array | None) -> tupl
 
 
 def _ends(chunk: Chunk) -> Iterator[int]:
-    """Where to cut: before the episode for which there is no more room."""
+    """Where to cut: before the episode that does not fit any more."""
     width, longest, first = _width(chunk), 0, 0
     for number, length in enumerate(chunk.lengths.tolist()):
         longest = max(longest, length)

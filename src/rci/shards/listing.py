@@ -45,7 +45,7 @@ READ = 1 << 22  # bytes that are hashed at a time
 
 @dataclass(frozen=True)
 class Survey:
-    """What is known of a shard. `size` and `time` tell whether it is still the same file."""
+    """What is known of a shard. `size` and `time` show whether it is still the same file."""
 
     size: int
     time: int  # of the last change, in nanoseconds
@@ -55,18 +55,18 @@ class Survey:
 
     def save(self, made_by: str) -> bytes:
         """As a file; `made_by` stands for the code and the columns."""
-        told = {**asdict(self), "ids": self.ids.astype("<u8").tobytes().hex(), "made_by": made_by}
-        return json.dumps(told).encode()
+        fields = {**asdict(self), "ids": self.ids.astype("<u8").tobytes().hex(), "made_by": made_by}
+        return json.dumps(fields).encode()
 
 
 def read_survey(file: File, shard: File, made_by: str) -> Survey | None:
     """A survey that was kept, if it is of the shard as it is now."""
     try:
-        told = json.loads(read_small(file))
-        if told.pop("made_by") != made_by or (told["size"], told["time"]) != file_state(shard):
+        fields = json.loads(read_small(file))
+        if fields.pop("made_by") != made_by or (fields["size"], fields["time"]) != file_state(shard):
             return None
-        ids = np.frombuffer(bytes.fromhex(told.pop("ids")), "<u8")
-        return Survey(**told, ids=ids)
+        ids = np.frombuffer(bytes.fromhex(fields.pop("ids")), "<u8")
+        return Survey(**fields, ids=ids)
     except (RciError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -108,7 +108,7 @@ def _check_folder(folder: Path) -> None:
             name.encode()
         except UnicodeEncodeError:
             raise RciError(
-                f"the name of {folder / name} is no text (UTF-8), so it cannot be opened; rename it."
+                f"the name of {folder / name} is not text (UTF-8), so it cannot be opened; rename it."
             ) from None
 
 
@@ -116,16 +116,16 @@ def resolve_columns(
     shards: Sequence[File], mapping: Path | None, prefix: str
 ) -> tuple[ColumnNames, list[str]]:
     """Which column is what, by the mapping and the first shard that can be read; notes on what was guessed."""
-    told, columns, first = read_mapping(mapping), list[str](), shards[0]
+    roles, columns, first = read_mapping(mapping), list[str](), shards[0]
     for first in shards:
         try:
             columns = parquet_columns(first)
             break
-        except RciError:  # its own task tells of it
+        except RciError:  # its own task reports it
             continue
     if not columns:
         raise RciError(f"none of the {len(shards)} files in {first.parent} can be read as Parquet.")
-    names, notes = resolve(told, columns, str(first))
+    names, notes = resolve(roles, columns, str(first))
     if not names.stop:
         raise RciError(
             f"{first}: no column says where episodes were stopped; say which it is in a mapping, as in stop = "
@@ -207,8 +207,8 @@ def draw(surveys: Mapping[File, Survey], count: int, seed: int) -> dict[File, Ar
     """Numbers of `count` episodes of all shards, by shard; whatever the order and wherever they are, the same ones."""
 
     def lots() -> Iterator[tuple[bytes, str, int, File]]:
-        for shard, known in surveys.items():
-            for number, episode in enumerate(known.ids.tolist()):
+        for shard, shard_survey in surveys.items():
+            for number, episode in enumerate(shard_survey.ids.tolist()):
                 lot = hashlib.blake2b(f"{seed}/{shard.name}/{episode}".encode(), digest_size=16)
                 yield lot.digest(), shard.name, number, shard
 
@@ -224,7 +224,7 @@ def shard_key(content: str, models: str, names: ColumnNames, settings: Mapping[s
 
 
 def kept_facts(file: File, key: str) -> dict[str, Any] | None:
-    """What an output shard tells of itself, if it is there and was made from what `key` stands for."""
+    """The facts in an output shard, if it is there and was made from what `key` stands for."""
     try:
         metadata = parquet_metadata(file)
         return json.loads(metadata[FACTS]) if metadata.get(KEY) == key.encode() else None
@@ -257,11 +257,11 @@ def file_digest(path: Path) -> str:
     return found.hexdigest()
 
 
-def clear_leftovers(folders: Iterable[Path]) -> None:
+def remove_stale_files(folders: Iterable[Path]) -> None:
     """Remove what killed writers left. Only for who has the folders for himself."""
     for folder in folders:
-        for leftover in folder.glob(".*.tmp-*"):
-            leftover.unlink(missing_ok=True)
+        for file in folder.glob(".*.tmp-*"):
+            file.unlink(missing_ok=True)
 
 
 def _runs(shard: Path, column: str) -> Iterator[str]:

@@ -96,7 +96,7 @@ def file_state(file: File) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def reading(file: File) -> Iterator[Path]:
-    """The file, or a copy for as long as it is read; mistakes in it are told of the file, not of the copy."""
+    """The file, or a copy for as long as it is read; mistakes in it are reported of the file, not of the copy."""
     if isinstance(file, Path):
         yield file
         return

@@ -28,11 +28,11 @@ from rci.shards.listing import (
     ENDING,
     Survey,
     check_apart,
-    clear_leftovers,
     digest,
     draw,
     find_shards,
     made_by,
+    remove_stale_files,
     resolve_columns,
     shown_in,
 )
@@ -97,37 +97,37 @@ def redistribute_shards(
     if unread := [name for name in shown_in(folder) if not name.endswith(ENDING)]:
         notes.append(f"these are no shards and are not read: {', '.join(unread)}")
     out = _whole(out)
-    places = {name: folder_below(out, name) for name in ("shards", "surveys")}
-    if _whole(folder) in (out, places["shards"]):
+    folders = {name: folder_below(out, name) for name in ("shards", "surveys")}
+    if _whole(folder) in (out, folders["shards"]):
         raise RciError(f"{folder} holds the shards that are read; write to another folder.")
     if isinstance(models, Fit):
         _check_fit(models)
     own = out if isinstance(out, Path) else cache_folder() / "shards" / digest(out)[:32]
-    here = [place for place in places.values() if isinstance(place, Path)]
+    here = [place for place in folders.values() if isinstance(place, Path)]
     run = partial(_failures, engine=engine, report=report, logs=own / "logs")
     prepare_folder(own)
     with alone_in(own):
         for place in here:
             place.mkdir(exist_ok=True)
-        clear_leftovers(here)
+        remove_stale_files(here)
         if not isinstance(models, Fit):
             _check_models(models)
-        surveys, failures = _look(shards, names, places["surveys"], run, isinstance(models, Fit))
+        surveys, failures = _look(shards, names, folders["surveys"], run, isinstance(models, Fit))
         check_apart(surveys, names)
         if isinstance(models, Fit):
             models = _fit(models, surveys, names, own / "fit", report)
-        works = _works(surveys, names, models, out, places["shards"], pessimism, prefix)
+        works = _works(surveys, names, models, out, folders["shards"], pessimism, prefix)
         unchanged = sum(work.done() is not None for work in works.values())
         failures += run([ShardTask(printable(shard.name), work) for shard, work in works.items()])
-        clear_leftovers(here)
+        remove_stale_files(here)
         if failures:
             raise RciError("\n".join(failures))
-        others = sorted(set(names_in(places["shards"])) - {shard.name for shard in shards})
+        others = sorted(set(names_in(folders["shards"])) - {shard.name for shard in shards})
         if others:
-            notes.append(f"these files in {places['shards']} are of no shard: {', '.join(others)}")
+            notes.append(f"these files in {folders['shards']} are of no shard: {', '.join(others)}")
         facts = [work.done() or {} for work in works.values()]
     counts = {name: sum(fact[name] for fact in facts) for name in ("episodes", "steps", "stopped")}
-    written = {"out": str(places["shards"]), "models": str(models)}
+    written = {"out": str(folders["shards"]), "models": str(models)}
     return {**written, "shards": len(works), "unchanged": unchanged, **counts, "notes": notes}
 
 

@@ -80,7 +80,7 @@ class ShardWork:
         return shard_key(self.content, self.models_hash, self.names, settings)
 
     def done(self) -> dict[str, Any] | None:
-        """What the output tells of itself, if it is there."""
+        """The facts in the output, if it is there."""
         return kept_facts(self.out, self.key)
 
     def run(self, progress: Progress) -> None:
@@ -105,7 +105,7 @@ class ShardWork:
         parquet = optional("pyarrow.parquet", "pyarrow")
         schema, total = parquet_schema(shard), parquet_rows(shard)
         check_new(shard, schema.names, self.names, self.prefix)  # this one may differ from the first
-        known = dict(schema.metadata or {})
+        metadata = dict(schema.metadata or {})
         counts = {"episodes": 0, "steps": 0, "stopped": 0}
         columns, source = new_columns(self.names, self.prefix), _Rows(shard)
         arrow = optional("pyarrow", "pyarrow")
@@ -132,8 +132,8 @@ class ShardWork:
                 progress(min(0.999, written / total))
             if waiting:
                 writer.write_table(arrow.concat_tables(waiting), row_group_size=GROUP_ROWS)
-            told = json.dumps({**facts, **counts}, sort_keys=True)
-            writer.add_key_value_metadata({**known, KEY: self.key.encode(), FACTS: told.encode()})
+            counted = json.dumps({**facts, **counts}, sort_keys=True)
+            writer.add_key_value_metadata({**metadata, KEY: self.key.encode(), FACTS: counted.encode()})
 
 
 class _Rows:

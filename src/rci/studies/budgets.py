@@ -21,7 +21,7 @@ from rci.pipeline.config import RunConfig, config_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.results.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, Study, complete, key_from, silent
 
 VERSION = 4  # to be raised when something outside of the settings changes what policies are
 BUDGETS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5, math.inf)
@@ -59,8 +59,8 @@ def study_config(task: str, options: Mapping[str, Any] | None = None) -> RunConf
     known = get(task)
     family = known.variant_of or task
     base = config_of(task, "quick", [SCALE.get(family, {})])
-    own = {name: base.learn[name] for name in ("cost_expectile",) if name in base.learn}  # of the task
-    learn = {**LEARN, **own, **(options or {})}
+    task_settings = {name: base.learn[name] for name in ("cost_expectile",) if name in base.learn}
+    learn = {**LEARN, **task_settings, **(options or {})}
     parse_options(learn["method"], {k: v for k, v in learn.items() if k != "method"})
     layers = {"behaviour": BEHAVIOUR, "learn": learn}
     return RunConfig(**{**vars(base), **layers})
@@ -93,9 +93,9 @@ def jobs_of(
     at, suffix = out / f"seed{seed}", suffix_of(costs)
 
     def job(name: str, stage: str, settings: dict[str, Any], **inputs: str) -> Job:
-        places = {kind: at / place for kind, place in inputs.items()}
+        paths = {kind: at / place for kind, place in inputs.items()}
         needs = tuple(f"{place}-seed{seed}" for place in inputs.values())
-        return Job(f"{name}-seed{seed}", stage, settings, seed, places, at / name, needs)
+        return Job(f"{name}-seed{seed}", stage, settings, seed, paths, at / name, needs)
 
     logged = {"episodes": "episodes", "labels": "labels"}
     recipe = config.collect.recipe
@@ -163,7 +163,7 @@ def run_study(
     options: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     first_seed: int = 0,
     costs: str = SPARSE.text,
 ) -> list[Row]:
@@ -174,7 +174,7 @@ def run_study(
     file = RowsFile(rows or rows_file(task))
     prepare_folder(folder)
     with alone_in(folder):
-        complete(study, file, folder, engine, report, tell)
+        complete(study, file, folder, engine, report, on_progress)
     return file.of(study)
 
 
@@ -231,18 +231,18 @@ def budget_table(rows: Sequence[Row]) -> str:
     )
     lines = []
     for budget in dict.fromkeys(row["budget"] for row in rows):
-        own = [row for row in rows if row["budget"] == budget]
-        rates = [row["violation_rate"] for row in own]
+        group = [row for row in rows if row["budget"] == budget]
+        rates = [row["violation_rate"] for row in group]
         within = sum(rate <= float(budget) for rate in rates)
         lines.append(
             (
                 budget,
-                f"{_mean(own, 'violation_rate'):.1%}",
+                f"{_mean(group, 'violation_rate'):.1%}",
                 f"{min(rates):.1%} to {max(rates):.1%}",
-                f"{_mean(own, 'expected_violation'):.1%}",
-                f"{_mean(own, 'mean_return'):.4g}",
-                f"{_mean(own, 'mean_return_until_stop'):.4g}",
-                "" if budget == "inf" else f"{within} of {len(own)}",
+                f"{_mean(group, 'expected_violation'):.1%}",
+                f"{_mean(group, 'mean_return'):.4g}",
+                f"{_mean(group, 'mean_return_until_stop'):.4g}",
+                "" if budget == "inf" else f"{within} of {len(group)}",
             )
         )
     return table(heads, lines)
@@ -273,25 +273,27 @@ def verdicts(rows: Sequence[Row], floor: float) -> list[str]:
     sentences = []
     for share in (0.95, 0.8):
         keeping = [
-            b for b, own in budgets.items() if _mean(own, "mean_return") >= floor + share * (blind - floor)
+            b
+            for b, group in budgets.items()
+            if _mean(group, "mean_return") >= floor + share * (blind - floor)
         ]
         if not keeping:
             sentences.append(f"no budget keeps {share:.0%} of the return without one.")
             continue
         best = min(keeping, key=lambda b: _mean(budgets[b], "violation_rate"))
-        own = budgets[best]
-        kept, rate = (_mean(own, "mean_return") - floor) / (blind - floor), _mean(own, "violation_rate")
+        group = budgets[best]
+        kept, rate = (_mean(group, "mean_return") - floor) / (blind - floor), _mean(group, "violation_rate")
         fold = f"{without / rate:.1f} times fewer" if rate > 0 else "none at all"
         sentences.append(
             f"at {share:.0%} or more of the return: a budget of {best} keeps {kept:.1%} of it and violates in "
-            f"{rate:.1%} (seeds up to {max(r['violation_rate'] for r in own):.1%}), where it is {without:.1%} "
+            f"{rate:.1%} (seeds up to {max(r['violation_rate'] for r in group):.1%}), where it is {without:.1%} "
             f"without: {fold}."
         )
-        if len(own) > 1 and len(free) > 1:
-            until = [[float(r["mean_return_until_stop"]) for r in each] for each in (own, free)]
+        if len(group) > 1 and len(free) > 1:
+            until = [[float(r["mean_return_until_stop"]) for r in each] for each in (group, free)]
             p_value = welch_t_test(*until)[2]
             sentences.append(
-                f"until the first violation that earns {_mean(own, 'mean_return_until_stop'):.4g}, against "
+                f"until the first violation that earns {_mean(group, 'mean_return_until_stop'):.4g}, against "
                 f"{_mean(free, 'mean_return_until_stop'):.4g} without (Welch, p = {p_value:.2g})."
             )
     asked = [row for row in rows if row["budget"] in ("0.05", "0.1", "0.2")]

@@ -93,10 +93,10 @@ def learner_settings(config: RunConfig, setting: str) -> dict[str, Any]:
     """Those of the run as far as this learner has them, and over them its own."""
     from rci.learning import settings_of
 
-    own = {"method": config.learn["method"], **SETTINGS[setting]}
+    overrides = {"method": config.learn["method"], **SETTINGS[setting]}
     return {
-        **{name: value for name, value in config.learn.items() if name in settings_of(own["method"])},
-        **own,
+        **{name: value for name, value in config.learn.items() if name in settings_of(overrides["method"])},
+        **overrides,
     }
 
 
@@ -115,8 +115,8 @@ def judged_row(one: Candidate, work: Path, judging: dict[str, Any], prepared: di
             f"{method}_return_td_error": judged.return_td_error,
             f"{method}_cost_td_error": judged.cost_td_error[0],
         }
-    told = policy.info.get("cost_estimate", policy.info.get("predicted_cost"))
-    return row | {"own_return": policy.info.get("predicted_return"), "own_cost": told}
+    predicted = policy.info.get("cost_estimate", policy.info.get("predicted_cost"))
+    return row | {"own_return": policy.info.get("predicted_return"), "own_cost": predicted}
 
 
 def scored_row(one: Candidate, work: Path) -> Row:
@@ -130,8 +130,8 @@ def scored_row(one: Candidate, work: Path) -> Row:
 
 def choosers(rows: Sequence[Row]) -> list[str]:
     """Who can choose among these policies without a simulator: the judges, and critics if all policies have some."""
-    own = ["own"] if all(row["own_cost"] is not None for row in rows) else []
-    return [*JUDGES, *own]
+    critics = ["own"] if all(row["own_cost"] is not None for row in rows) else []
+    return [*JUDGES, *critics]
 
 
 def correlations(rows: Sequence[Row]) -> list[Row]:
@@ -168,8 +168,8 @@ def choices(rows: Sequence[Row], budget: float, sets: Sequence[Array]) -> list[R
     cost, earned = _column(rows, "evaluation_cost"), _column(rows, "evaluation_return")
 
     def taken(who: str, part: Array) -> int:
-        own = _column(rows, f"{who}_return")[part], _column(rows, f"{who}_cost")[part]
-        return int(part[choose_best(own[0], own[1][:, None], np.array([budget]))])
+        estimates = _column(rows, f"{who}_return")[part], _column(rows, f"{who}_cost")[part]
+        return int(part[choose_best(estimates[0], estimates[1][:, None], np.array([budget]))])
 
     right = [taken("selection", part) for part in sets]
     found = []
@@ -206,7 +206,7 @@ def choices(rows: Sequence[Row], budget: float, sets: Sequence[Array]) -> list[R
 
 
 def draw_sets(count: int, size: int, draws: int, seed: int = 0) -> list[Array]:
-    """Sets of different candidates, the same for every budget; all of them once where there are no more."""
+    """Sets of different candidates, the same for every budget; all of them once where these are too few."""
     if size >= count:
         return [np.arange(count)]
     rng = np.random.default_rng(seed)
@@ -265,8 +265,8 @@ def study(
     prepare_folder(out)
     policies = study_of(config, candidates(BUDGETS, seeds), selection, evaluation, out, judging)
     file = RowsFile(out / "judgements.json")
-    with alone_in(out), show_study() as (report, tell):
-        complete(policies, file, out, Engine(workers=workers), report, tell)
+    with alone_in(out), show_study() as (report, on_progress):
+        complete(policies, file, out, Engine(workers=workers), report, on_progress)
     rows = file.of(policies)
     summary = summarise(rows)
     write_json(out / "agreement.json", {"task": task, "rows": rows, **summary})

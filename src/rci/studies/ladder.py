@@ -2,7 +2,7 @@
 
 `ladder`: each rung that makes an update cheaper, taken back alone from the defaults. A rung may be the default if
 violation rate and return stay within what seeds differ by.
-`budgets`: ways to tell the multiplier the expected cost, over a grid of budgets. A budget comes true if it is the
+`budgets`: ways to give the multiplier the expected cost, over a grid of budgets. A budget comes true if it is the
 violation rate of the policy that was trained for it.
 
 All policies of a seed are tested on the same episodes. Rows are written as they come, seed after seed, and those in
@@ -232,8 +232,8 @@ def study(
     check_config(config)
     policies, file = study_of(cells(name, seeds, only), config, out), RowsFile(rows)
     prepare_folder(out)
-    with alone_in(out), show_study() as (report, tell):
-        complete(policies, file, out, Engine(workers=workers), report, tell)
+    with alone_in(out), show_study() as (report, on_progress):
+        complete(policies, file, out, Engine(workers=workers), report, on_progress)
     typer.echo(TABLES[name](file.of(policies)))
     if figure is not None:
         from rci.reporting.figures.lines import budget_picture
@@ -247,12 +247,12 @@ def study(
 def study_config(task: str, preset: str, updates: int, episodes: int, settings: Sequence[str]) -> RunConfig:
     """The logs of a preset, and the learner as it comes; a discount is the task's own."""
     config = load_config(task, preset, flags=[*PAPERS_LEARNER, *settings])
-    own = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
+    task_settings = {name: config.learn[name] for name in ("method", "discount") if name in config.learn}
     flags = [flag for flag in settings if flag.startswith(("learn.", "evaluate."))]
     if flags:
         raise RciError(f"the learner of a study has its defaults; {flags[0]!r} cannot be set.")
     table = config.as_table()
-    table["learn"] = {**own, "updates": updates}
+    table["learn"] = {**task_settings, "updates": updates}
     table["evaluate"]["episodes"] = episodes
     return build(RunConfig, table, "settings")
 
@@ -268,7 +268,7 @@ def ladder_table(rows: Sequence[Row]) -> str:
     def of(variant: str, name: str) -> dict[int, float]:
         return {row["seed"]: row[name] for row in rows if row["variant"] == variant}
 
-    def told(values: Sequence[float], digits: int, sign: str = "") -> str:
+    def mean_text(values: Sequence[float], digits: int, sign: str = "") -> str:
         mean = f"{np.mean(values):{sign}.{digits}f}" if len(values) else ""
         return mean if len(values) < 2 else f"{mean} ± {t_half_width(values):.{digits}f}"
 
@@ -276,10 +276,10 @@ def ladder_table(rows: Sequence[Row]) -> str:
     for variant in _in_order(rows):
         line = [variant, str(len(of(variant, "seed")))]
         for name, scale, digits in (("violation_rate", 100, 1), ("mean_return", 1, 2)):
-            own, usual = of(variant, name), of("default", name)
-            gaps = [scale * (own[seed] - usual[seed]) for seed in own if seed in usual]
-            line += [told([scale * value for value in own.values()], digits)]
-            line += ["" if variant == "default" else told(gaps, digits, "+")]
+            by_seed, usual = of(variant, name), of("default", name)
+            gaps = [scale * (by_seed[seed] - usual[seed]) for seed in by_seed if seed in usual]
+            line += [mean_text([scale * value for value in by_seed.values()], digits)]
+            line += ["" if variant == "default" else mean_text(gaps, digits, "+")]
         lines.append(line)
     return table(("variant", "seeds", "violations, %", "difference", "return", "difference"), lines)
 
@@ -291,12 +291,12 @@ def budget_table(rows: Sequence[Row]) -> str:
     budgets = sorted({row["budget"] for row in rows})
     lines = []
     for variant in _in_order(rows):
-        own = [row for row in rows if row["variant"] == variant]
-        found = {b: [row["violation_rate"] for row in own if row["budget"] == b] for b in budgets}
-        cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in found.values()]
-        gap = np.mean([abs(row["violation_rate"] - row["budget"]) for row in own])
-        over = np.mean([max(0.0, row["violation_rate"] - row["budget"]) for row in own])
-        seeds = min((len(rates) for rates in found.values() if rates), default=0)
+        group = [row for row in rows if row["variant"] == variant]
+        rates_at = {b: [row["violation_rate"] for row in group if row["budget"] == b] for b in budgets}
+        cells = [f"{100 * np.mean(rates):.1f}%" if rates else "" for rates in rates_at.values()]
+        gap = np.mean([abs(row["violation_rate"] - row["budget"]) for row in group])
+        over = np.mean([max(0.0, row["violation_rate"] - row["budget"]) for row in group])
+        seeds = min((len(rates) for rates in rates_at.values() if rates), default=0)
         lines.append([variant, str(seeds), *cells, f"{100 * gap:.1f}", f"{100 * over:.1f}"])
     heads = [f"asked {100 * b:g}%" for b in budgets]
     return table(("variant", "seeds", *heads, "mean gap, points", "mean excess, points"), lines)

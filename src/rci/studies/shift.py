@@ -150,15 +150,15 @@ def study(
     seeds: Annotated[int, typer.Option(min=1, help="How often everything is repeated.")] = 3,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes [one per core].")] = None,
 ) -> None:
-    """Models that saw random actions only, asked about PPO: does their spread tell that they are wrong?"""
+    """Models that saw random actions only, asked about PPO: does their spread show that they are wrong?"""
     if figure is not None and not figure.parent.is_dir():
         raise RciError(f"there is no folder {figure.parent} to write {figure.name} to.")
     file, everything = rows_of(out), study_of(task, range(seeds), episodes, work)
     if any(row["task"] == task and row["episodes"] != episodes for row in file.rows()):
         raise RciError(f"{out} has rows of {task!r} with another number of episodes; choose another file.")
     prepare_folder(work)
-    with alone_in(work), show_study("kinds of episodes") as (report, tell):
-        complete(everything, file, work, Engine(workers=workers), report, tell)
+    with alone_in(work), show_study("kinds of episodes") as (report, on_progress):
+        complete(everything, file, work, Engine(workers=workers), report, on_progress)
     rows = file.rows()
     typer.echo(shift_table(rows))
     typer.echo(out)
@@ -175,8 +175,8 @@ def shift_table(rows: Sequence[Row]) -> str:
 
     from rci.evaluation.stats import t_half_width
 
-    def told(own: Sequence[Row], name: str) -> str:
-        values = [row[name] for row in own if row[name] is not None]
+    def mean_text(group: Sequence[Row], name: str) -> str:
+        values = [row[name] for row in group if row[name] is not None]
         if not values:
             return "–"
         half = f" ± {t_half_width(values):.3f}" if len(values) > 1 else ""
@@ -194,8 +194,8 @@ def shift_table(rows: Sequence[Row]) -> str:
         "|" + " --- |" * (3 + len(columns)),
     ]
     for task, scored in dict.fromkeys((row["task"], row["scored"]) for row in rows):
-        own = [row for row in rows if (row["task"], row["scored"]) == (task, scored)]
-        cells = [task, scored, str(len(own)), *(told(own, name) for name in columns)]
+        group = [row for row in rows if (row["task"], row["scored"]) == (task, scored)]
+        cells = [task, scored, str(len(group)), *(mean_text(group, name) for name in columns)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

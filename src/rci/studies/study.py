@@ -25,7 +25,7 @@ from rci.pipeline.jobs import Job
 from rci.pipeline.results.rows import Row, read_rows
 
 Cell = TypeVar("Cell", bound=Hashable)
-Tell = Callable[[int, int, float], None]  # cells done, cells in all, seconds left (inf = not known)
+OnProgress = Callable[[int, int, float], None]  # cells done, cells in all, seconds left (inf = not known)
 
 
 def silent(done: int, total: int, seconds_left: float) -> None:
@@ -138,7 +138,7 @@ def complete(
     out: Path,
     engine: Engine,
     report: Report,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     seconds_left: Callable[[Collection[Cell]], float] | None = None,
 ) -> None:
     """Run the jobs of every cell that has no row, in the folder `out`, and add the rows as they come.
@@ -157,7 +157,7 @@ def complete(
 
     def log() -> None:
         left = pace.seconds_left() if seconds_left is None else seconds_left(waiting)
-        tell(len(study.cells) - len(waiting), len(study.cells), left if waiting else 0.0)
+        on_progress(len(study.cells) - len(waiting), len(study.cells), left if waiting else 0.0)
 
     def add(cell: Cell, row: Row) -> None:
         rows.add(row)

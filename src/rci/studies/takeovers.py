@@ -25,7 +25,7 @@ from rci.pipeline.companions import takeovers_of
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.jobs import Job
 from rci.pipeline.results.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Study, Tell, complete, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, Study, complete, key_from, silent
 
 VERSION = 1  # to be raised when something outside of the settings changes what policies are
 TASK = "highway"
@@ -114,9 +114,9 @@ def jobs_of(seed: int, wanted: Sequence[Cell], scale: Scale, episodes: int, out:
     at = out / f"seed{seed}"
 
     def job(name: str, stage: str, settings: dict[str, Any], **inputs: str) -> Job:
-        places = {kind: at / place for kind, place in inputs.items()}
+        paths = {kind: at / place for kind, place in inputs.items()}
         needs = tuple(f"{place}-seed{seed}" for place in inputs.values())
-        return Job(f"{name}-seed{seed}", stage, settings, seed, places, at / name, needs)
+        return Job(f"{name}-seed{seed}", stage, settings, seed, paths, at / name, needs)
 
     world = {"task_name": TASK, "world": {}}
     yield job("machine", "informed", {**world, "price": 0.0, "ppo": scale.machine})
@@ -169,8 +169,8 @@ def study_of(asked: Sequence[Cell], scale: Scale, episodes: int, folder: Path) -
         for slow in (False, True):
             group = [cell for cell in missing if (cell.variant in (MACHINE_ONLY, WITH_PERSON)) == slow]
             for seed in sorted({cell.seed for cell in group}):
-                own = [cell for cell in group if cell.seed == seed]
-                yield from jobs_of(seed, own, scale, episodes, folder)
+                seed_cells = [cell for cell in group if cell.seed == seed]
+                yield from jobs_of(seed, seed_cells, scale, episodes, folder)
 
     def training(cell: Cell) -> str:
         return f"{cell.variant if cell.variant in DRIVERS else _folder(cell.variant)}-seed{cell.seed}"
@@ -222,7 +222,7 @@ def run_study(
     rows: Path | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     first_seed: int = FIRST_SEED,
     scale: Scale | None = None,
 ) -> list[Row]:
@@ -233,7 +233,7 @@ def run_study(
     file = RowsFile(rows or RESULTS / "takeovers.json")
     prepare_folder(folder)
     with alone_in(folder):
-        complete(study, file, folder, engine, report, tell)
+        complete(study, file, folder, engine, report, on_progress)
     return file.of(study)
 
 
@@ -246,11 +246,11 @@ def at_return(rows: Sequence[Row], variant: str, share: float) -> dict[int, floa
 
     rates = {}
     for seed in dict.fromkeys(row["seed"] for row in rows):
-        own = [row for row in rows if row["seed"] == seed]
-        machine = next((row for row in own if row["variant"] == "machine"), None)
+        group = [row for row in rows if row["seed"] == seed]
+        machine = next((row for row in group if row["variant"] == "machine"), None)
         if machine is None:
             raise RciError(f"there is no row of the machine of seed {seed}, whose return is the measure.")
-        policies = [row for row in own if row["variant"] == variant]
+        policies = [row for row in group if row["variant"] == variant]
         if not policies:
             continue
         first, second = (
@@ -275,17 +275,17 @@ def takeover_table(rows: Sequence[Row]) -> str:
     heads = ("policies", "threshold", "seeds", "violations", "from to", "return", "until the first violation")
     lines = []
     for variant, rung in dict.fromkeys((row["variant"], row["rung"]) for row in rows):
-        own = [row for row in rows if (row["variant"], row["rung"]) == (variant, rung)]
-        rates = [row["violation_rate"] for row in own]
+        group = [row for row in rows if (row["variant"], row["rung"]) == (variant, rung)]
+        rates = [row["violation_rate"] for row in group]
         lines.append(
             (
                 variant,
                 rung if variant not in DRIVERS else "",
-                str(len(own)),
+                str(len(group)),
                 f"{np.mean(rates):.1%}",
                 f"{min(rates):.1%} to {max(rates):.1%}",
-                f"{np.mean([row['mean_return'] for row in own]):.1f}",
-                f"{np.mean([row['mean_return_until_stop'] for row in own]):.1f}",
+                f"{np.mean([row['mean_return'] for row in group]):.1f}",
+                f"{np.mean([row['mean_return_until_stop'] for row in group]):.1f}",
             )
         )
     return table(heads, lines)

@@ -152,7 +152,7 @@ def check_seeds(seed: int | Sequence[int | None], worlds: int) -> list[int | Non
 
 
 def check_actions(given: Any, space: Any, single: Any) -> Array:
-    """Refuse actions of a wrong shape or kind, and those that are no numbers; clipping is up to the simulator."""
+    """Refuse actions of a wrong shape or kind, and numbers that are not finite; clipping is up to the simulator."""
     try:
         actions = np.asarray(given)
     except ValueError:

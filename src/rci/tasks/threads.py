@@ -13,27 +13,27 @@ import numpy as np
 from rci.tasks.batched import check_count
 
 WORTH_A_THREAD = 0.5e-3  # s of work below which handing it to a thread costs more than it saves
-CHUNKS = 8  # shares of the work per member: whoever is done early takes another one
+CHUNKS = 8  # shares of the work per thread: whichever is done early takes another one
 
 
-class Crew:
-    """Members take shares of the worlds until none is left; threads are started when they are first needed."""
+class WorkerThreads:
+    """Threads that take shares of the worlds until none is left; they are started when they are first needed."""
 
     def __init__(self, worlds: int, seconds: float, threads: int | None) -> None:
-        self.members = members_for(worlds, seconds, threads)
-        self.shares = work_shares(worlds, seconds, self.members)
+        self.count = thread_count(worlds, seconds, threads)
+        self.shares = work_shares(worlds, seconds, self.count)
         self._pool: ThreadPoolExecutor | None = None
         self._process = os.getpid()  # whose threads they are: a fork has none of them
 
     def run(self, work: Callable[[int, int, int], None]) -> None:
-        """work(member, first world, last world + 1), by all members at once. It must give the GIL away."""
-        if self.members == 1:
+        """work(thread, first world, last world + 1), by all threads at once. It must give the GIL away."""
+        if self.count == 1:
             work(0, *self.shares[0])
             return
         if self._pool is None or self._process != os.getpid():
-            self._pool, self._process = ThreadPoolExecutor(self.members), os.getpid()
+            self._pool, self._process = ThreadPoolExecutor(self.count), os.getpid()
         left = iter(self.shares)  # each is given out once: the interpreter's lock sees to it
-        parts = [self._pool.submit(_take_shares, work, member, left) for member in range(self.members)]
+        parts = [self._pool.submit(_take_shares, work, thread, left) for thread in range(self.count)]
         try:
             for part in parts:
                 part.result()
@@ -51,12 +51,12 @@ class Crew:
         return {**self.__dict__, "_pool": None}
 
 
-def _take_shares(work: Callable[[int, int, int], None], member: int, left: Iterator[tuple[int, int]]) -> None:
+def _take_shares(work: Callable[[int, int, int], None], thread: int, left: Iterator[tuple[int, int]]) -> None:
     for share in left:
-        work(member, *share)
+        work(thread, *share)
 
 
-def members_for(worlds: int, seconds: float, threads: int | None) -> int:
+def thread_count(worlds: int, seconds: float, threads: int | None) -> int:
     """How many threads step `worlds` worlds that take `seconds` each.
 
     threads=None: as many as there are free cores and the work is worth.
@@ -67,9 +67,9 @@ def members_for(worlds: int, seconds: float, threads: int | None) -> int:
     return min(check_count("threads", threads), worlds)
 
 
-def work_shares(worlds: int, seconds: float, members: int) -> list[tuple[int, int]]:
-    """Ranges of worlds, several for each member if they are worth it; one for a single member."""
+def work_shares(worlds: int, seconds: float, threads: int) -> list[tuple[int, int]]:
+    """Ranges of worlds, several for each thread if they are worth it; one for a single thread."""
     worthwhile = int(worlds * seconds / WORTH_A_THREAD)
-    count = 1 if members == 1 else min(max(members, min(CHUNKS * members, worthwhile)), worlds)
+    count = 1 if threads == 1 else min(max(threads, min(CHUNKS * threads, worthwhile)), worlds)
     borders = np.linspace(0, worlds, count + 1).astype(int)
     return [(int(first), int(last)) for first, last in pairwise(borders)]

@@ -249,7 +249,7 @@ def test_an_array_that_claims_too_much_is_refused(tmp_path):
 def test_members_of_an_archive_are_no_paths_and_never_written_anywhere(tmp_path):
     (tmp_path / "deep").mkdir()
     path = npz(tmp_path / "deep" / "a.npz", **honest(), **{"../evil": npy(np.zeros(1))})
-    with pytest.raises(RciError, match="is no name of an array"):
+    with pytest.raises(RciError, match="is not the name of an array"):
         rci.read_omnisafe(path)
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "deep", path]
 

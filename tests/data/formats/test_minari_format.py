@@ -200,7 +200,7 @@ def test_pictures_and_texts_are_refused():
     text = gym.spaces.Text(8)
     picture = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
     for space, message in (
-        (text, "type 'Text', which is no numbers"),
+        (text, "type 'Text', which is not made of numbers"),
         (picture, "pictures that are stored as JPEG"),
     ):
         minari_storage = minari.dataset.minari_storage.MinariStorage

@@ -68,7 +68,7 @@ def refused(tmp_path, message, change):
 
 @pytest.mark.parametrize("name", ["../obs.npy", "/etc/obs.npy", "a/obs.npy", "a\\obs.npy", "C:obs.npy", ".."])
 def test_names_are_no_paths(tmp_path, name):
-    refused(tmp_path, "is no name of an array", lambda file: file.writestr(name, npy(np.zeros(3))))
+    refused(tmp_path, "is not the name of an array", lambda file: file.writestr(name, npy(np.zeros(3))))
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

@@ -22,7 +22,7 @@ from rci.learning.behaviour import episodes_apart
 from rci.learning.judging.combination import Opinion
 from rci.learning.judging.estimate import Findings, concluded, gather, look_at
 from rci.pipeline.results.rows import RESULTS, Row
-from rci.studies.study import RowsFile, Tell, key_from, silent
+from rci.studies.study import OnProgress, RowsFile, key_from, silent
 
 VERSION = 2  # to be raised when something outside of the settings changes what is found
 ROUNDS = (400, 150)  # episodes of the logs, each round with a seed of its own
@@ -68,7 +68,7 @@ def run_study(
     first_seed: int = FIRST_SEED,
     rows: Path | None = None,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """Rows of the first so many policies, all if not given; those that have none yet are estimated and driven."""
     asked, file = cells(first_seed)[:policies], RowsFile(rows or rows_file())
@@ -80,20 +80,20 @@ def run_study(
                 file.add(row)
                 progress((number + 1) / len(own))
                 left = sum(not file.has(key_of(cell)) for cell in asked)
-                tell(len(asked) - left, len(asked), math.inf)
+                on_progress(len(asked) - left, len(asked), math.inf)
     return [file.by_key[key_of(cell)] for cell in asked]
 
 
-def _rows_of(task: str, count: int, seed: int, own: Sequence[Cell]) -> Any:
+def _rows_of(task: str, count: int, seed: int, group: Sequence[Cell]) -> Any:
     """The rows of policies from one set of logs, one after the other."""
     episodes, labels = logs_of(task, count, seed)
     behaviour = fit_behaviour(episodes, labels, seed, BehaviourConfig(**BEHAVIOUR))
     evidence = gather(episodes, labels, seed, behaviour=behaviour, **SETTINGS)
     makers = policies_of(episodes, labels, behaviour, seed)
     apart = episodes_apart(len(episodes), behaviour.info["split"])
-    for cell in own:
+    for cell in group:
         policy = makers[cell.policy]()
-        found = look_at(policy, evidence, apart, LEVEL)
+        findings = look_at(policy, evidence, apart, LEVEL)
         truth = truth_of(policy, task, TESTS, seed)
         yield {
             "key": key_of(cell),
@@ -101,19 +101,19 @@ def _rows_of(task: str, count: int, seed: int, own: Sequence[Cell]) -> Any:
             **truth._asdict(),
             "tests": truth.episodes,
             "episodes": cell.episodes,
-            **_as_table(found),
+            **_as_table(findings),
         }
 
 
-def _as_table(found: Findings) -> Row:
+def _as_table(findings: Findings) -> Row:
     """JSON values."""
     return {
-        "opinions": {name: [float(x) for x in each] for name, each in found.opinions.items()},
-        "support": [float(x) for x in found.support],
-        "estimated_return": [float(x) for x in found.earned],
-        "logged_return": [float(x) for x in found.logged_earned],
-        "logged_stops": found.stopped,
-        "bias": {name: float(each) for name, each in found.bias.items()},
+        "opinions": {name: [float(x) for x in each] for name, each in findings.opinions.items()},
+        "support": [float(x) for x in findings.support],
+        "estimated_return": [float(x) for x in findings.earned],
+        "logged_return": [float(x) for x in findings.logged_earned],
+        "logged_stops": findings.stopped,
+        "bias": {name: float(each) for name, each in findings.bias.items()},
     }
 
 

@@ -30,17 +30,17 @@ class Figures(NamedTuple):
 def figures_of(rows: Sequence[Row]) -> Figures:
     """The figures of these policies, each held against every budget."""
     estimates, truths = [estimate_of(row) for row in rows], [truth_in(row) for row in rows]
-    held = [found.stop.low <= truth <= found.stop.high for found, truth in zip(estimates, truths)]
+    held = [estimate.stop.low <= truth <= estimate.stop.high for estimate, truth in zip(estimates, truths)]
     words = [
-        (found.verdict(budget).word, truth > budget)
-        for found, truth in zip(estimates, truths)
+        (estimate.verdict(budget).word, truth > budget)
+        for estimate, truth in zip(estimates, truths)
         for budget in BUDGETS
     ]
     return Figures(
         policies=len(rows),
         covered=float(np.mean(held)),
-        width=float(np.mean([found.stop.high - found.stop.low for found in estimates])),
-        rank=ranks_agree([found.stop.estimate for found in estimates], truths),
+        width=float(np.mean([estimate.stop.high - estimate.stop.low for estimate in estimates])),
+        rank=ranks_agree([estimate.stop.estimate for estimate in estimates], truths),
         deployed=sum(word == DEPLOY for word, _ in words),
         wrongly_deployed=sum(word == DEPLOY and broken for word, broken in words),
         refused=sum(word == REFUSE for word, _ in words),
@@ -93,14 +93,14 @@ def trust_table(rows: Sequence[Row]) -> str:
 
 def sentences(rows: Sequence[Row]) -> list[str]:
     """What the rows come to."""
-    found, methods = figures_of(rows), coverage_of_methods(rows)
-    wrong = f"{found.wrongly_deployed} of {found.deployed}"
-    if found.deployed:
-        wrong += f" ({found.wrongly_deployed / found.deployed:.1%})"
+    figures, methods = figures_of(rows), coverage_of_methods(rows)
+    wrong = f"{figures.wrongly_deployed} of {figures.deployed}"
+    if figures.deployed:
+        wrong += f" ({figures.wrongly_deployed / figures.deployed:.1%})"
     return [
-        f"{found.covered:.1%} of {found.policies} intervals at {LEVEL:.0%} hold the truth.",
+        f"{figures.covered:.1%} of {figures.policies} intervals at {LEVEL:.0%} hold the truth.",
         f'"deploy" was said of a policy that then broke its budget in {wrong}.',
-        f'"the logs cannot say" was {found.unsure:.1%} of all verdicts, over budgets of '
+        f'"the logs cannot say" was {figures.unsure:.1%} of all verdicts, over budgets of '
         f"{', '.join(f'{budget:.0%}' for budget in BUDGETS)}.",
         "Alone, "
         + "; ".join(f"{name} held it in {share:.0%} of {count}" for name, (count, share) in methods.items())
@@ -112,15 +112,15 @@ def _tasks(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["task"] for row in rows))
 
 
-def _line(found: Figures) -> tuple[str, ...]:
+def _line(figures: Figures) -> tuple[str, ...]:
     return (
-        str(found.policies),
-        f"{found.covered:.0%}",
-        f"{found.width:.2f}",
-        "–" if math.isnan(found.rank) else f"{found.rank:.2f}",
-        str(found.deployed),
-        str(found.wrongly_deployed),
-        str(found.refused),
-        str(found.wrongly_refused),
-        f"{found.unsure:.0%}",
+        str(figures.policies),
+        f"{figures.covered:.0%}",
+        f"{figures.width:.2f}",
+        "–" if math.isnan(figures.rank) else f"{figures.rank:.2f}",
+        str(figures.deployed),
+        str(figures.wrongly_deployed),
+        str(figures.refused),
+        str(figures.wrongly_refused),
+        f"{figures.unsure:.0%}",
     )

@@ -99,8 +99,8 @@ class StepCosts(Record):
     def figure(self, name: str) -> float | None:
         """A figure that the fit reports under a name, the mean over channels; None if it has none."""
         parts = list(self.info["by_channel"].values()) if "by_channel" in self.info else [self.info]
-        told = [part[name] for part in parts if part.get(name) is not None]
-        return float(np.mean(told)) if told else None
+        figures = [part[name] for part in parts if part.get(name) is not None]
+        return float(np.mean(figures)) if figures else None
 
     def check_parent(self, labels: Labels) -> None:
         """Refuse step costs that were inferred from other labels."""

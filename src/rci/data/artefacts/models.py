@@ -110,7 +110,7 @@ class Policy(Fitted):
 
     `step(seed, memory, obs) -> (action, memory)` is pure and batched; `act` is the everyday verb. A policy that looks
     back at its episode keeps that in the memory, which `begin` makes; to the others it is nothing.
-    There is no cost argument: a policy can never be fed the true cost at test time.
+    It takes no cost argument: a policy can never be fed the true cost at test time.
     """
 
     kind: ClassVar[str] = "policy"
@@ -130,12 +130,14 @@ class Policy(Fitted):
 
         channels = tuple(self.info.get("channels", ()))
         choice = choose_thresholds(Ladder.from_table(self._ladder()), budget, channels)
-        told = {name: per_channel(getattr(choice, name).tolist(), channels) for name in ("estimate", "bound")}
+        rates = {
+            name: per_channel(getattr(choice, name).tolist(), channels) for name in ("estimate", "bound")
+        }
         info = {
             "budget": str(parse_budget(budget)),
             "kept": choice.kept,
-            "expected_violation": told["estimate"],
-            "violation_bound": told["bound"],
+            "expected_violation": rates["estimate"],
+            "violation_bound": rates["bound"],
         }
         return self._limited(choice.threshold, info)
 
@@ -145,8 +147,8 @@ class Policy(Fitted):
 
         self._ladder()
         number = check_threshold(threshold, self.model.config["config"]["head"] != "linear")
-        known = {"budget", "kept", "expected_violation", "violation_bound"}
-        rest = {name: value for name, value in self.info.items() if name not in known}
+        budget_figures = {"budget", "kept", "expected_violation", "violation_bound"}
+        rest = {name: value for name, value in self.info.items() if name not in budget_figures}
         size = self.model.arrays["hyper.threshold"].shape
         return replace(self, info=rest)._limited(np.full(size, number), {"budget": "none"})
 
@@ -170,9 +172,9 @@ class Policy(Fitted):
 
     def _limited(self, threshold: Array, info: dict[str, Any]) -> Policy:
         arrays = {**self.model.arrays, "hyper.threshold": np.asarray(threshold, np.float32)}
-        told = [str(float(number)) for number in threshold]
+        text = [str(float(number)) for number in threshold]
         channels = tuple(self.info.get("channels", ()))
-        changed = {**self.info, **info, "threshold": per_channel(told, channels)}
+        changed = {**self.info, **info, "threshold": per_channel(text, channels)}
         policy = replace(self, model=self.model._replace(arrays=arrays), info=changed, step=None)
         return policy if self.revive is None else self.revive(policy)
 

@@ -140,5 +140,5 @@ def _figure(columns: int) -> tuple[Picture, Any]:
 
 
 def _shades(count: int) -> list[str]:
-    known = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"]
-    return [known[k % len(known)] for k in range(count)]
+    colors = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"]
+    return [colors[k % len(colors)] for k in range(count)]

@@ -66,7 +66,7 @@ class Signals:
         return cls(obs, action, table["rate"])
 
     def labels(self, what: str, size: int) -> list[str]:
-        """What to write beside each of `size` numbers of "obs" or "action"; "obs 7" where there is no name."""
+        """What to write beside each of `size` numbers of "obs" or "action"; "obs 7" for one without a name."""
         return [signal.label for signal in getattr(self, what)] or [f"{what} {i}" for i in range(size)]
 
 

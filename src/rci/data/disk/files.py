@@ -1,7 +1,7 @@
 """Files that are written whole or not at all, and locks: the one place where either is done.
 
 What is written stands under a temporary name beside its place, which carries the number of the process, is synced, and
-takes its place by renaming. So a killed writer leaves nothing half, and what it left can be told and cleared away.
+takes its place by renaming. So a killed writer leaves nothing half, and what it left can be found and cleared away.
 """
 
 from __future__ import annotations
@@ -91,21 +91,21 @@ def tidy(target: Path) -> None:
     """Clear away what killed writers of the same folder left; what stepped aside for nothing steps back."""
     name = glob.escape(target.name)
     for pattern in (f".{name}.old-*", f".{name}.tmp-*"):
-        for leftover in sorted(target.parent.glob(pattern)):
-            owner = leftover.name.split("-")[-2]
+        for stale in sorted(target.parent.glob(pattern)):
+            owner = stale.name.split("-")[-2]
             if owner.isdigit() and alive(int(owner)):
                 continue
-            if ".old-" in leftover.name and not target.exists():
-                os.rename(leftover, target)
+            if ".old-" in stale.name and not target.exists():
+                os.rename(stale, target)
             else:
-                shutil.rmtree(leftover, ignore_errors=True)
+                shutil.rmtree(stale, ignore_errors=True)
 
 
 def alive(process: int) -> bool:
     """Whether there is a process of this number on this machine."""
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # the latter: there are no processes of such numbers
+    except (ProcessLookupError, OverflowError):  # the latter: no process has such a number
         return False
     except PermissionError:
         return True
@@ -140,7 +140,7 @@ def lock(path: Path, wait: bool = False) -> Iterator[None]:
 def take_lock(path: Path, wait: bool = False, mode: int = 0o666, flags: int = 0) -> int:
     """The descriptor of a file whose lock is ours until it is closed.
 
-    The system gives a lock back however its holder ends, so there are no stale ones. FileNotFoundError: whoever had it
+    The system gives a lock back however its holder ends, so none is ever stale. FileNotFoundError: whoever had it
     took the file away when it was done.
     """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, mode)

@@ -20,7 +20,7 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         raise RciError(f"{path} is damaged: its manifest has no table of arrays.")
     for name, entry in arrays.items():
         if not ARRAY_NAME.fullmatch(name):
-            raise RciError(f"{path} is damaged: {name!r} is no name of an array.")
+            raise RciError(f"{path} is damaged: {name!r} is not the name of an array.")
         if not isinstance(entry, dict) or not {"shape", "dtype", "sha256"} <= set(entry):
             raise RciError(f"{path} is damaged: {name!r} needs shape, dtype and sha256 in the manifest.")
     if not isinstance(manifest.get("hash"), str) or not DIGEST.fullmatch(manifest["hash"]):

@@ -6,7 +6,7 @@ from rci.data.errors import RciError
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse a confidence that is no share strictly between 0 and 1."""
+    """Refuse a confidence outside of the open interval from 0 to 1."""
     if not 0.0 < confidence < 1.0:
         raise RciError(f"the confidence must lie between 0 and 1, got {confidence}.")
 

@@ -128,7 +128,7 @@ class Decoder:
         try:
             if self.aligned:
                 if data[:2] not in (b"\0\0", b"\0\1"):
-                    raise ValueError(f"it begins with {data[:2].hex()}, which is no plain CDR")
+                    raise ValueError(f"it begins with {data[:2].hex()}, which is not plain CDR")
                 order, data = "<" if data[1] else ">", data[4:]
             _read(self.plan, data, begin, order, self.aligned, out)
         except (ValueError, struct.error, IndexError, OverflowError) as error:

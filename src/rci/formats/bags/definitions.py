@@ -37,7 +37,7 @@ def types_of(topic: Topic, where: str, folder: Path | None = None) -> Types:
     if topic.type not in types:
         raise RciError(
             f"{where}: the message type {topic.type} of {topic.name} is unknown: the bag has no definition of it (bags "
-            "from before ROS 2 Iron have none), and it is no standard type; put its .msg files in a folder as "
+            "from before ROS 2 Iron have none), and it is not a standard type; put its .msg files in a folder as "
             'PACKAGE/msg/NAME.msg, and say definitions = "FOLDER" in the mapping.'
         )
     _check_complete(topic.type, types, where)

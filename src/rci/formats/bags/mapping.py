@@ -225,7 +225,7 @@ def _paths(text: Any, where: str) -> tuple[str, list[tuple[tuple[Step, ...], str
     match = FIELD.fullmatch(text) if isinstance(text, str) and len(text) < 1000 else None
     if match is None:
         raise RciError(
-            f'{where}: {text!r} is no field; write the topic, a dot and the field: "/odom.twist.twist.linear.x", '
+            f'{where}: {text!r} is not a field; write the topic, a dot and the field: "/odom.twist.twist.linear.x", '
             '"/scan.ranges[0]" or "/scan.ranges[0:360:45]".'
         )
     paths: list[tuple[tuple[Step, ...], str]] = [((), "")]
@@ -233,10 +233,12 @@ def _paths(text: Any, where: str) -> tuple[str, list[tuple[tuple[Step, ...], str
         if name:
             paths = [((*path, name), last) for path, last in paths]
             continue
-        places = range(int(first), int(end) if end else int(first) + 1, int(step or 1) or 1)
-        if not places or len(places) * len(paths) > MOST_COLUMNS:
-            raise RciError(f"{where}: {text!r} has {len(places)} elements; 1 to {MOST_COLUMNS} are possible.")
-        paths = [((*path, place), f"{last}[{place}]") for path, last in paths for place in places]
+        indices = range(int(first), int(end) if end else int(first) + 1, int(step or 1) or 1)
+        if not indices or len(indices) * len(paths) > MOST_COLUMNS:
+            raise RciError(
+                f"{where}: {text!r} has {len(indices)} elements; 1 to {MOST_COLUMNS} are possible."
+            )
+        paths = [((*path, place), f"{last}[{place}]") for path, last in paths for place in indices]
     return match[1], paths
 
 

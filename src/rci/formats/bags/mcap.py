@@ -162,9 +162,9 @@ class McapFile:
     def _look_for_channels(self) -> None:
         """Definitions stand in chunks; a file that was closed repeats them behind."""
         indexed = set().union(*(chunk.topics or () for chunk in self.chunks))
-        known = self.channels and indexed <= set(self.channels)
+        all_listed = self.channels and indexed <= set(self.channels)
         if (
-            known
+            all_listed
             and not self.broken
             and all(c.schema in self.schemas or not c.schema for c in self.channels.values())
         ):

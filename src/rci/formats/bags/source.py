@@ -109,7 +109,7 @@ def _pieces(
                 if sample.time > time and len(grid.rows["action"]) >= most:
                     timeline.stands_before(sample)
                     piece = grid.piece()
-                    state["at"] = _told(number, grid, clock)
+                    state["at"] = _position(number, grid, clock)
                     yield piece
                 time = sample.time
                 grid.take(sample)
@@ -120,7 +120,7 @@ def _pieces(
                 if file.broken
             ]
     piece = grid.piece()
-    state["at"] = _told(len(bags), grid, None)
+    state["at"] = _position(len(bags), grid, None)
     if len(piece.obs):
         yield piece
     if not grid.about["runs"]:
@@ -131,10 +131,10 @@ def _pieces(
     notes += grid.notes()
 
 
-def _told(number: int, grid: Grid, clock: dict[str, Any] | None) -> dict[str, Any]:
+def _position(number: int, grid: Grid, clock: dict[str, Any] | None) -> dict[str, Any]:
     """Where reading stands; it must not change with what is read next."""
-    told = {"bag": number, "grid": grid.state(), **({} if clock is None else {"clock": clock})}
-    return deepcopy(told)
+    position = {"bag": number, "grid": grid.state(), **({} if clock is None else {"clock": clock})}
+    return deepcopy(position)
 
 
 def _whole(note: str) -> str:

@@ -62,23 +62,26 @@ def watched_topics(bag: Bag, mapping: BagMapping, where: str) -> dict[str, Watch
 
 def _watched(topic: Topic, mapping: BagMapping, where: str) -> Watched:
     types = types_of(topic, where, Path(mapping.definitions) if mapping.definitions else None)
-    places: dict[tuple[Step, ...], int] = {}
+    positions: dict[tuple[Step, ...], int] = {}
     columns = [
-        (places.setdefault(column.path, len(places)), number)
+        (positions.setdefault(column.path, len(positions)), number)
         for number, column in enumerate(mapping.columns)
         if column.topic == topic.name
     ]
     conditions = [
-        (places.setdefault(condition.path, len(places)), number)
+        (positions.setdefault(condition.path, len(positions)), number)
         for number, condition in enumerate(mapping.conditions)
         if condition.topic == topic.name
     ]
     header = next((what for name, (_, what) in types[topic.type] if name == "header"), None)
     stamp = None
     if header == "std_msgs/msg/Header":
-        stamp = (places.setdefault(STAMP[0], len(places)), places.setdefault(STAMP[1], len(places)))
+        stamp = (
+            positions.setdefault(STAMP[0], len(positions)),
+            positions.setdefault(STAMP[1], len(positions)),
+        )
     return Watched(
-        Decoder(types, topic.type, places, topic.encoding, f"{where}: a message of {topic.name}"),
+        Decoder(types, topic.type, positions, topic.encoding, f"{where}: a message of {topic.name}"),
         columns,
         conditions,
         stamp,

@@ -77,12 +77,12 @@ def rows_without_gaps(reader: LogReader, path: Path, blocks: Iterator[Block]) ->
         raise gaps.refuse()
 
 
-def _joined(places: list[str]) -> str:
+def _joined(locations: list[str]) -> str:
     """Places of one file name it once."""
-    heads = {where.rpartition(" ")[0] for where in places}
-    if len(heads) > 1 or len(places) == 1:
-        return ", ".join(places)
-    numbers = [where.rpartition(" ")[2] for where in places]
+    heads = {where.rpartition(" ")[0] for where in locations}
+    if len(heads) > 1 or len(locations) == 1:
+        return ", ".join(locations)
+    numbers = [where.rpartition(" ")[2] for where in locations]
     return f"{heads.pop()}s {', '.join(numbers)}"
 
 

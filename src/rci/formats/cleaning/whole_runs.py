@@ -50,12 +50,12 @@ class Tally:
                 "the columns that are often missing out of it."
             )
         if self.filled:
-            told = ", ".join(f"{name} in {count}" for name, count in self.filled.items())
-            notes.append(f"gaps hold the value before, counted in rows: {told}")
+            counts = ", ".join(f"{name} in {count}" for name, count in self.filled.items())
+            notes.append(f"gaps hold the value before, counted in rows: {counts}")
         if self.dropped:
             more = ", ..." if self.dropped > SHOWN else ""
-            told = f": {', '.join(self.dropped_names)}{more}" if self.dropped_names else ""
-            notes.append(f"{self.dropped} of {self.runs} runs have gaps and are left out{told}")
+            names_left_out = f": {', '.join(self.dropped_names)}{more}" if self.dropped_names else ""
+            notes.append(f"{self.dropped} of {self.runs} runs have gaps and are left out{names_left_out}")
         if self.split:
             notes.append(
                 f"{self.split} runs are split where there is no row for more than {gap_of(names):g} s"

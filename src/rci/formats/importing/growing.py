@@ -69,7 +69,7 @@ class GrowingArray:
         return {"shape": list(shape), "dtype": self.dtype.str, "sha256": digest.hexdigest()}
 
     def close(self) -> None:
-        """Let go of the file. What a full disk does not take now, no journal tells of."""
+        """Let go of the file. What a full disk does not take now, no journal lists."""
         with suppress(OSError):
             self.file.close()
 

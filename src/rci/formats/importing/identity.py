@@ -38,11 +38,11 @@ def recorded_signals(table: Any, where: str) -> Signals | None:
     if table is None:
         return None
     try:
-        known = json.loads(table) if isinstance(table, str) else table
+        parsed = json.loads(table) if isinstance(table, str) else table
     except (ValueError, RecursionError) as error:
         raise RciError(f"{where}: the names of signals are not JSON: {error}.") from None
     with fitting(f"{where}: the names of signals"):
-        return Signals.from_table(known)
+        return Signals.from_table(parsed)
 
 
 def fitted_signals(

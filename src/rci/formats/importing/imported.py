@@ -63,7 +63,7 @@ class Source:
     steps: int  # about how many there will be; 0 if nobody knows
     notes: list[str] = field(default_factory=list)
     task: str = ""
-    files: tuple[Path, ...] = ()  # everything that is read; () if nobody can tell whether it has changed
+    files: tuple[Path, ...] = ()  # everything that is read; () if a change of it cannot be seen
     settings: str = ""  # what else the pieces depend on
     state: dict[str, Any] = field(default_factory=dict)
     signals: Signals | None = None  # names; the numbers of a single column of lists are counted
@@ -193,12 +193,12 @@ def first_line(error: BaseException) -> str:
 @contextmanager
 def damaged(sentence: str, *errors: type[Exception]) -> Iterator[None]:
     """What a library raises for data that are damaged becomes one sentence, which names the file."""
-    known: tuple[type[Exception], ...] = (OSError, LookupError, ValueError, TypeError, MemoryError, *errors)
+    kinds: tuple[type[Exception], ...] = (OSError, LookupError, ValueError, TypeError, MemoryError, *errors)
     try:
         yield
     except RciError:
         raise
-    except known as error:
+    except kinds as error:
         raise RciError(f"{sentence}: {first_line(error)}.") from None
 
 

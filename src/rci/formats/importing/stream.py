@@ -36,7 +36,7 @@ from rci.formats.importing.imported import (
 from rci.formats.importing.unfinished import Unfinished, source_key, unfinished
 
 PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOMEM)
-Continuing = Callable[[int], None]  # told how many steps an earlier import has written
+Continuing = Callable[[int], None]  # called with how many steps an earlier import has written
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def write_source(
 ) -> Converted:
     """Write a recording as an episodes artefact, whole or not at all, without ever holding all of it.
 
-    Recorded costs, which are no part of episodes, go to the .npy file `cost_path` if there is one. If an earlier call
+    Recorded costs, which episodes do not hold, go to the .npy file `cost_path` if there is one. If an earlier call
     for the same source was interrupted, it goes on from there, and says so to `continuing`.
     """
     costs = None if cost_path is None else Path(cost_path)

@@ -1,7 +1,7 @@
 """Imports that were interrupted go on where they were: a folder of growing arrays, and a journal of how far they came.
 
-The folder stands beside the target, `.NAME.import`. A journal tells of rows only after they are on the disk, and it is
-replaced as a whole, so a killed process, a full disk or a power cut leaves at most rows that no journal tells of; they
+The folder stands beside the target, `.NAME.import`. A journal lists rows only after they are on the disk, and it is
+replaced as a whole, so a killed process, a full disk or a power cut leaves at most rows that no journal lists; they
 are cut off. What belongs to another source, to other settings or to another version is thrown away.
 """
 
@@ -72,14 +72,14 @@ class Unfinished:
             sync(array.file)
         sync_folder(self.artefact)
         first = {} if self.first is None else self.first._asdict()
-        told = {
+        journal = {
             "key": self.key,
             "state": self.state,
             "first": {n: None if a is None else [a.dtype.str, list(a.shape[1:])] for n, a in first.items()},
             "rows": {name: array.rows for name, array in self.arrays.items()},
         }
         with placing(self.folder / JOURNAL) as temporary:
-            temporary.write_text(json.dumps(told), encoding="utf-8")
+            temporary.write_text(json.dumps(journal), encoding="utf-8")
         sync_folder(self.folder)
         self._uncommitted = 0
 
@@ -101,18 +101,18 @@ class Unfinished:
     def _take_up(self) -> bool:
         """Go on with what is there; False if that cannot be done."""
         try:
-            told = json.loads((self.folder / JOURNAL).read_text(encoding="utf-8"))
-            if told["key"] != self.key:
+            journal = json.loads((self.folder / JOURNAL).read_text(encoding="utf-8"))
+            if journal["key"] != self.key:
                 return False
             first: dict[str, Any] = {
                 name: None if kind is None else np.zeros((0, *kind[1]), kind[0])
-                for name, kind in told["first"].items()
+                for name, kind in journal["first"].items()
             }
             self.first = Piece(**first)
-            for name, rows in told["rows"].items():
+            for name, rows in journal["rows"].items():
                 like = first[name]
                 self.arrays[name] = GrowingArray(self._path(name), like.dtype, like.shape[1:], rows)
-            self.state = dict(told["state"])
+            self.state = dict(journal["state"])
         except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError, RciError):
             return False
         return True
@@ -142,15 +142,15 @@ def unfinished(target: Path, key: str) -> Iterator[Unfinished]:
 
 
 def source_key(source: Source) -> str:
-    """Stands for everything that the pieces of a source depend on; "" if nobody can tell."""
+    """Stands for everything that the pieces of a source depend on; "" if that cannot be seen."""
     if not source.files:
         return ""
     try:
         found = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in source.files]
     except OSError as error:
         raise RciError(f"cannot read {error.filename}: {error.strerror}.") from None
-    told = json.dumps([found, source.settings, source.task, versions()])
-    return hashlib.sha256(told.encode()).hexdigest()
+    content = json.dumps([found, source.settings, source.task, versions()])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 @contextmanager

@@ -37,9 +37,9 @@ def read_camera(folder: str | Path, episodes: Episodes, name: str | None = None)
             f"{info.root} has the camera {camera!r}, but does not say where its videos are: no video_path."
         )
     recorded, clips = read_recorded(info, camera)
-    places = {str(episode.number): (episode, clip) for episode, clip in zip(recorded, clips)}
+    clip_of = {str(episode.number): (episode, clip) for episode, clip in zip(recorded, clips)}
     found = [
-        _clip(info, places, key, int(n))
+        _clip(info, clip_of, key, int(n))
         for key, n in zip(_numbers(info, recorded, episodes), episodes.lengths)
     ]
     for clip in found:
@@ -60,10 +60,10 @@ def _numbers(info: Info, recorded: list[Recorded], episodes: Episodes) -> Sequen
     return [str(episode.number) for episode in recorded]
 
 
-def _clip(info: Info, places: dict[str, tuple[Recorded, Clip]], key: str, steps: int) -> Clip:
-    if key not in places:
+def _clip(info: Info, clip_of: dict[str, tuple[Recorded, Clip]], key: str, steps: int) -> Clip:
+    if key not in clip_of:
         raise RciError(f"{info.root} has no episode {key}; these episodes were not read from there.")
-    episode, clip = places[key]
+    episode, clip = clip_of[key]
     if episode.length != steps:
         raise RciError(
             f"{info.root}: episode {key} has {episode.length} frames there, but {steps} steps here; they were not "

@@ -25,7 +25,7 @@ def added_columns(
     """`cost` (inferred, float32; 0 behind a stop), `stopped` (in the frame of the stop) and `risk`, [steps] each."""
     expect(Episodes, episodes=episodes)
     steps = len(episodes.reward)
-    found: dict[str, Array] = {}
+    columns: dict[str, Array] = {}
     if labels is not None:
         expect(Labels, labels=labels)
         labels.check_parent(episodes)
@@ -34,16 +34,16 @@ def added_columns(
         if labels is None:
             raise RciError("step costs are written with the labels that they were inferred from; give both.")
         costs.check_parent(labels)
-        found["cost"] = np.zeros(steps, np.float32)
-        found["cost"][kept_rows(episodes, labels)] = costs.total
+        columns["cost"] = np.zeros(steps, np.float32)
+        columns["cost"][kept_rows(episodes, labels)] = costs.total
     if labels is not None:
-        found["stopped"] = np.zeros(steps, bool)
-        found["stopped"][(episodes.step_offset[:-1] + labels.stop_index)[labels.stopped]] = True
+        columns["stopped"] = np.zeros(steps, bool)
+        columns["stopped"][(episodes.step_offset[:-1] + labels.stop_index)[labels.stopped]] = True
     if risk is not None:
-        found["risk"] = np.asarray(risk, np.float32)
-        if found["risk"].shape != (steps,) or not np.isfinite(found["risk"]).all():
+        columns["risk"] = np.asarray(risk, np.float32)
+        if columns["risk"].shape != (steps,) or not np.isfinite(columns["risk"]).all():
             raise RciError(f"risk must be one finite number for each of {steps} steps, got {np.shape(risk)}.")
-    return found
+    return columns
 
 
 def feature(name: str, values: Array, signals: Sequence[Signal] = ()) -> dict[str, Any]:

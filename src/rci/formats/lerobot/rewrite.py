@@ -59,11 +59,11 @@ def rewrite_folder(
             place = _inside(path, source, temporary)
             _add_to_frames(path, place, recorded, rows_of, episodes, added)
             progress((number + 1) / len(data))
-        own = {
+        by_episode = {
             number: {n: statistics(v, info.by_file) for n, v in columns.items()}
             for number, columns in parts.items()
         }
-        _add_to_statistics(info, temporary, tables, own, list(added))
+        _add_to_statistics(info, temporary, tables, by_episode, list(added))
         features = {name: entry for name, entry in info.table["features"].items() if name not in added}
         features |= {name: feature(name, values) for name, values in added.items()}
         write_json(temporary / INFO, {**info.table, "features": features})
@@ -121,7 +121,7 @@ def _copy_others(source: Path, target: Path, without: set[Path]) -> None:
                 except OSError:
                     pass
             if not path.is_file():
-                raise RciError(f"{path} is no plain file; a LeRobot folder has others nowhere.")
+                raise RciError(f"{path} is not a plain file; a LeRobot folder has others nowhere.")
             shutil.copyfile(path, place)
 
 
@@ -203,27 +203,31 @@ def _extended(arrow: Any, schema: Any, added: dict[str, Array]) -> Any:
 
 
 def _add_to_statistics(
-    info: Info, target: Path, tables: list[Path], own: dict[int, dict[str, Statistics]], names: list[str]
+    info: Info,
+    target: Path,
+    tables: list[Path],
+    by_episode: dict[int, dict[str, Statistics]],
+    names: list[str],
 ) -> None:
     """Statistics of the added columns, wherever this version has some."""
     if info.by_file:
         for path in tables:
-            _add_to_table(path, _inside(path, info.root, target), own)
+            _add_to_table(path, _inside(path, info.root, target), by_episode)
     elif (path := place_of(info.root, EPISODE_STATISTICS)).is_file():
-        lines = [json.dumps(line) for line in _extended_lines(path, own)]
+        lines = [json.dumps(line) for line in _extended_lines(path, by_episode)]
         _inside(path, info.root, target).write_text("\n".join(lines) + "\n", encoding="utf-8")
     if (path := place_of(info.root, STATISTICS)).is_file():
-        total = {name: joined([part[name] for part in own.values()]) for name in names}
+        total = {name: joined([part[name] for part in by_episode.values()]) for name in names}
         write_json(_inside(path, info.root, target), {**read_json(path), **total})
 
 
-def _add_to_table(path: Path, place: Path, own: dict[int, dict[str, Statistics]]) -> None:
+def _add_to_table(path: Path, place: Path, by_episode: dict[int, dict[str, Statistics]]) -> None:
     """A file of `meta/episodes`."""
     arrow, parquet = optional("pyarrow", "pyarrow"), optional("pyarrow.parquet", "pyarrow")
     schema = parquet_schema(path)
     with damaged(f"{path} cannot be written again", arrow.ArrowException):
         table = arrow.Table.from_batches(list(parquet_batches(path)), schema=schema)
-        listed = [as_columns(own[number]) for number in table.column("episode_index").to_pylist()]
+        listed = [as_columns(by_episode[number]) for number in table.column("episode_index").to_pylist()]
         quantiles = any(name.rsplit("/", 1)[-1] in QUANTILES for name in schema.names)
         for name in listed[0] if listed else ():
             if name in table.column_names:
@@ -233,9 +237,9 @@ def _add_to_table(path: Path, place: Path, own: dict[int, dict[str, Statistics]]
         parquet.write_table(table, place)
 
 
-def _extended_lines(path: Path, own: dict[int, dict[str, Statistics]]) -> Iterator[dict[str, Any]]:
+def _extended_lines(path: Path, by_episode: dict[int, dict[str, Statistics]]) -> Iterator[dict[str, Any]]:
     """The lines of `meta/episodes_stats.jsonl`."""
     with damaged(f"{path} is damaged", RecursionError):
         for text in path.read_text(encoding="utf-8").splitlines():
             line = json.loads(text)
-            yield {**line, "stats": {**line["stats"], **own[line["episode_index"]]}}
+            yield {**line, "stats": {**line["stats"], **by_episode[line["episode_index"]]}}

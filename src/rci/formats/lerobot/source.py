@@ -84,7 +84,7 @@ def _pieces(
     names = key_names(roles, recorded)
     for piece in pieces_of_rows(_rows(info, roles, recorded, notes, state), notes, state):
         first, successes = state["ended"] - len(piece.lengths), set(state["successes"])
-        known = [
+        values = [
             {
                 EPISODE: str(episode.number),
                 TASK: "; ".join(episode.tasks),
@@ -92,7 +92,7 @@ def _pieces(
             }
             for i, episode in enumerate(recorded[first : state["ended"]])
         ]
-        yield piece._replace(keys=key_lines([[one[name] for name in names] for one in known]))
+        yield piece._replace(keys=key_lines([[one[name] for name in names] for one in values]))
 
 
 def _rows(
@@ -263,7 +263,7 @@ def _single(block: Block, name: str) -> Array | None:
 
 
 def _flags(block: Block, name: str) -> Array:
-    """Flags; none where there is no such feature."""
+    """Flags; none without such a feature."""
     if not name:
         return np.zeros(len(block.lines), bool)
     values = _column(block, name, (1,))

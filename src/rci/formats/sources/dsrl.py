@@ -2,7 +2,7 @@
 
 Root datasets `observations`, `actions`, `rewards`, `terminals`, `timeouts`, of DSRL also `next_observations` and
 `costs`; one row per transition. An episode ends where `terminals` or `timeouts` is set. A tail without a flag is an
-episode of its own. If there is no `next_observations`, what was seen after the last step of an episode is unknown, and
+episode of its own. Without `next_observations`, what was seen after the last step of an episode is unknown, and
 its last observation is repeated: no step, reward or stop is lost, and notes say how often it was done.
 """
 

@@ -74,8 +74,10 @@ class Flat:
     def vector(self, name: str, rows: slice) -> Array:
         """Rows of a column of vectors or more, all finite."""
         array = self.column(name, rows)
-        told = getattr(self.columns[self.key(name) or ""], "attrs", {}).get("shape")  # as RCI writes it
-        shape = np.asarray(told).ravel()
+        written_shape = getattr(self.columns[self.key(name) or ""], "attrs", {}).get(
+            "shape"
+        )  # as RCI writes it
+        shape = np.asarray(written_shape).ravel()
         if shape.dtype.kind in "iu" and (shape > 0).all() and math.prod(shape.tolist()) == array[0].size:
             array = array.reshape(len(array), *shape.tolist())
         array = array[:, None] if array.ndim == 1 else array
@@ -171,7 +173,7 @@ def _count_actions(flat: Flat) -> int:
 def _blocks(flat: Flat, state: dict[str, Any]) -> Iterator[Rows]:
     """The rows in chunks, with the ends of episodes marked."""
     obs_column = flat.columns[flat.key("obs") or ""]
-    told = flat.key("own_terminated") is not None and flat.key("own_truncated") is not None
+    own_ends = flat.key("own_terminated") is not None and flat.key("own_truncated") is not None
     borders, first_borders = state.get("borders", 0), list(state.get("first_borders", ()))
     ended_by_stop, broke_off = state.get("ended_by_stop", 0), state.get("broke_off", False)
     size = chunk_rows(obs_column.shape[1:], obs_column.dtype.itemsize)
@@ -190,7 +192,7 @@ def _blocks(flat: Flat, state: dict[str, Any]) -> Iterator[Rows]:
         if rows.stop == flat.rows and not last[-1]:
             last[-1] = broke_off = True
         stopped = flat.flag("stopped", rows) if flat.key("stopped") else None
-        if told:
+        if own_ends:
             terminated, truncated = flat.flag("own_terminated", rows), flat.flag("own_truncated", rows)
         elif stopped is not None:
             ended_by_stop += int((terminated & stopped).sum())

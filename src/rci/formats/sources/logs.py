@@ -2,7 +2,7 @@
 
 A row is an observation, the action taken there, and its reward. The last row of an episode may be an observation alone,
 without an action: what was seen at the end. If there is none, and no column of next observations, it is unknown, and
-the last observation is repeated, which a note tells. Rows must be in order, and the rows of an episode together.
+the last observation is repeated, which a note says. Rows must be in order, and the rows of an episode together.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def read_logs(path: str | Path, mapping: LogMapping = None, progress: Progress =
 def logs_source(path: str | Path, mapping: LogMapping = None) -> Iterator[Source]:
     """The recording in logs."""
     files, others = files_of(Path(path))
-    told = read_mapping(mapping)
+    roles = read_mapping(mapping)
     columns = columns_of(files[0])
-    names, notes = resolve(told, columns, files[0])
-    signals = signals_of(names, told.get("units", {}), files[0])
+    names, notes = resolve(roles, columns, files[0])
+    signals = signals_of(names, roles.get("units", {}), files[0])
     if signals.rate is None and files[0].suffix.lower() == ".parquet":
         signals = replace(signals, rate=parquet_rate(files[0]))
     keys = tuple(key_names(names))

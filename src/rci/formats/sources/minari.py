@@ -83,10 +83,10 @@ def find_dataset(id_or_folder: str | Path) -> Path:
     for folder in (given, given / "data", root / given / "data"):
         if (folder / "metadata.json").is_file():
             return folder
-    known = sorted(str(path.parents[1].relative_to(root)) for path in root.glob("**/data/metadata.json"))
+    local = sorted(str(path.parents[1].relative_to(root)) for path in root.glob("**/data/metadata.json"))
     raise RciError(
         f"there is no Minari dataset {str(id_or_folder)!r}, neither as a folder nor in {root}; local ones: "
-        f"{', '.join(known) or 'none'}. `minari download {id_or_folder}` fetches a public one."
+        f"{', '.join(local) or 'none'}. `minari download {id_or_folder}` fetches a public one."
     )
 
 
@@ -96,7 +96,7 @@ def read_metadata(folder: Path) -> Dataset:
     try:
         metadata = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(metadata, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"{path} cannot be read: {error}.") from None
     counts = []

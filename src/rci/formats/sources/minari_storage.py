@@ -57,8 +57,8 @@ def _hdf5_reader(file: Any, path: Path, number: int) -> EpisodeReader:
                 if item is None:
                     if not required:
                         return None
-                    known = ", ".join(group_item) if isinstance(group_item, h5py.Group) else "none"
-                    raise RciError(f"{where} has no {'/'.join(keys)}; what it has there: {known}.")
+                    present = ", ".join(group_item) if isinstance(group_item, h5py.Group) else "none"
+                    raise RciError(f"{where} has no {'/'.join(keys)}; what it has there: {present}.")
             if not isinstance(item, h5py.Dataset):
                 raise RciError(f"{where}: {'/'.join(keys)} must be an array, got {type(item).__name__}.")
             if item.dtype.kind not in NUMBERS:  # before it is read: a text may be of any length

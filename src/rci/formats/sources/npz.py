@@ -130,12 +130,12 @@ def open_npz(path: Path) -> Iterator[dict[str, NpzColumn]]:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """Refuse names that are no keys, and archives that claim to unpack to more than they can."""
+    """Refuse names other than keys, and archives that claim to unpack to more than they can."""
     members = archive.infolist()
     often = Counter(member.filename for member in members)
     for member in members:
         if not member.filename.replace("_", "").replace(".", "").replace("-", "").isalnum():
-            raise ValueError(f"{member.filename!r} is no name of an array")
+            raise ValueError(f"{member.filename!r} is not the name of an array")
         if often[member.filename] > 1:
             raise ValueError(f"there are two arrays {member.filename!r}")
         if member.flag_bits & 1:

@@ -1,7 +1,7 @@
 """The .npz files of OmniSafe's collector: obs, action, reward, cost, next_obs, done; one row per transition.
 
 `done` means terminated or truncated, it does not say which. OmniSafe's learners take it for terminated, and so does
-this reader unless told otherwise. The collector changes from one agent to the next without a flag, so a next
+this reader unless set otherwise. The collector changes from one agent to the next without a flag, so a next
 observation that is not the following row's ends an episode here.
 """
 

@@ -15,7 +15,7 @@ from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.formats.tables.episode_rows import one_hot
 
-MOST_CHOICES = 4096  # a one-hot vector longer than this is no help to anybody
+MOST_CHOICES = 4096  # a one-hot vector longer than this helps nobody
 SMALLEST_IMAGE = 32  # pixels on a side, from which on Minari compresses pictures
 
 
@@ -75,7 +75,7 @@ def _leaves(space: Any, path: tuple[str | int, ...], where: str, jpeg: bool) -> 
         yield _choice(Leaf(path, kind, (len(counts),), counts, tuple(map(int, space["start"]))), where)
     else:
         raise RciError(
-            f"{where} has a part of type {kind!r}, which is no numbers; only Box, Discrete, MultiBinary, "
+            f"{where} has a part of type {kind!r}, which is not made of numbers; only Box, Discrete, MultiBinary, "
             "MultiDiscrete, Dict and Tuple can be read."
         )
 

@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 def place(path: Path, line: int) -> str:
-    """File and line, for messages; a table that is no text has rows."""
+    """File and line, for messages; a binary table has rows instead of lines."""
     return f"{path}, {'row' if path.suffix.lower() == '.parquet' else 'line'} {line}"
 
 
@@ -111,7 +111,7 @@ def _unfolded(value: Any) -> Any:
 
 
 def _one_by_one(block: Block, name: str, values: list[Any], width: int | None, wanted: str) -> Array:
-    """The slow way, which understands true and false, and finds the value that is no number."""
+    """The slow way, which understands true and false, and finds the value that cannot be read as a number."""
     found: list[Any] = []
     for row, value in enumerate(values):
         try:

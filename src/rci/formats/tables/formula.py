@@ -1,6 +1,6 @@
 """A reward as an expression over columns, such as `v * 0.1 - abs(turn)`: arithmetic, and nothing else.
 
-Numbers, columns, + - * / **, comparisons (1 where they hold, else 0) and a few functions. A column whose name is no
+Numbers, columns, + - * / **, comparisons (1 where they hold, else 0) and a few functions. A column whose name is not an
 word is written between backticks: `pose x`. previous(x) and next(x) are x one row earlier and later in the same run; at
 its first and its last row they are x itself, so that differences to them are 0 there.
 """
@@ -53,15 +53,15 @@ class Formula(NamedTuple):
 
     def evaluate(self, inputs: Mapping[str, Array], rows: int) -> Array:
         """Its value in each row, [rows], from those of its columns; with `looks_around` these are one whole run."""
-        tree, places = _parsed(self.text, "the reward")
+        tree, column_of = _parsed(self.text, "the reward")
         with np.errstate(all="ignore"):
-            return np.broadcast_to(_value(tree, places, inputs, rows), (rows,)).astype(np.float64)
+            return np.broadcast_to(_value(tree, column_of, inputs, rows), (rows,)).astype(np.float64)
 
 
 def parse_formula(text: str, columns: Sequence[str], where: str) -> Formula:
     """An expression over these columns; what it must not hold is refused, with its position."""
-    tree, places = _parsed(text.strip(), where)
-    check = _Check(text.strip(), places, columns, where, {}, set())
+    tree, column_of = _parsed(text.strip(), where)
+    check = _Check(text.strip(), column_of, columns, where, {}, set())
     check.node(tree)
     return Formula(text.strip(), tuple(check.found), bool(check.functions & set(AROUND)))
 
@@ -70,12 +70,12 @@ def _parsed(text: str, where: str) -> tuple[ast.expr, dict[str, str]]:
     """The tree, and which column each stand-in for a name between backticks means."""
     if len(text) > LONGEST:
         raise RciError(f"{where[:80]} is longer than {LONGEST} characters.")
-    places: dict[str, str] = {}
+    column_of: dict[str, str] = {}
 
     def stand_in(found: re.Match[str]) -> str:
         # of the same length, so that positions stay what they are
-        name = f"_{len(places):0{len(found[0]) - 1}d}"
-        places[name] = found[1]
+        name = f"_{len(column_of):0{len(found[0]) - 1}d}"
+        column_of[name] = found[1]
         return name
 
     plain = re.sub(r"`([^`]+)`", stand_in, text)
@@ -84,7 +84,7 @@ def _parsed(text: str, where: str) -> tuple[ast.expr, dict[str, str]]:
     if re.search(r"(?<!\w)_\d", re.sub(r"`[^`]+`", "", text)):
         raise RciError(f"{where}: write a column that begins with _ between backticks.")
     try:
-        return ast.parse(plain, mode="eval").body, places
+        return ast.parse(plain, mode="eval").body, column_of
     except SyntaxError as error:
         raise RciError(
             f"{where} is neither a column nor an expression: it cannot be read at position {error.offset or 1}."
@@ -97,18 +97,18 @@ class _Check(NamedTuple):
     """What an expression may hold; collects its columns and functions."""
 
     text: str
-    places: Mapping[str, str]
+    column_of: Mapping[str, str]
     columns: Sequence[str]
     where: str
     found: dict[str, None]
     functions: set[str]
 
     def node(self, node: ast.expr, depth: int = 0) -> None:
-        """Refuse whatever is no arithmetic."""
+        """Refuse anything but arithmetic."""
         at = f"position {len(self.text.encode()[: node.col_offset].decode(errors='ignore')) + 1}"
         if depth > DEEPEST:
             raise RciError(f"{self.where} is nested more than {DEEPEST} deep at {at}.")
-        name = _column(node, self.places)
+        name = _column(node, self.column_of)
         if name is not None:
             if name not in self.columns:
                 raise unknown_name(f"column in {self.where}, {at}:", name, self.columns)
@@ -116,7 +116,7 @@ class _Check(NamedTuple):
         elif isinstance(node, ast.Constant):
             if not _is_number(node.value):
                 raise RciError(
-                    f"{self.where}: {node.value!r} at {at} is no number; a column stands between backticks."
+                    f"{self.where}: {node.value!r} at {at} is not a number; a column stands between backticks."
                 )
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             self._call(node.func.id, len(node.args), at)
@@ -126,7 +126,7 @@ class _Check(NamedTuple):
             or (isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS)
         ):
             raise RciError(
-                f"{self.where}: what stands at {at} is no arithmetic; numbers, columns, + - * / **, comparisons and "
+                f"{self.where}: what stands at {at} is not arithmetic; numbers, columns, + - * / **, comparisons and "
                 f"{', '.join(FUNCTIONS)} are."
             )
         if name is None:
@@ -151,14 +151,14 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     return [inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.expr)]
 
 
-def _value(node: ast.expr, places: Mapping[str, str], inputs: Mapping[str, Array], rows: int) -> Any:
+def _value(node: ast.expr, column_of: Mapping[str, str], inputs: Mapping[str, Array], rows: int) -> Any:
     """The value of a part of the tree, which has been checked."""
-    name = _column(node, places)
+    name = _column(node, column_of)
     if name is not None:
         return inputs[name]
     if isinstance(node, ast.Constant):
         return np.full(rows, float(node.value))  # type: ignore[arg-type]
-    parts = [_value(inner, places, inputs, rows) for inner in _parts(node)]
+    parts = [_value(inner, column_of, inputs, rows) for inner in _parts(node)]
     if isinstance(node, ast.UnaryOp):
         return -parts[0] if isinstance(node.op, ast.USub) else parts[0]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -171,12 +171,12 @@ def _value(node: ast.expr, places: Mapping[str, str], inputs: Mapping[str, Array
     raise RciError("this expression was not checked.")
 
 
-def _column(node: ast.expr, places: Mapping[str, str]) -> str | None:
+def _column(node: ast.expr, column_of: Mapping[str, str]) -> str | None:
     """The column that a name means, or a name with dots such as obs.x; None if it is something else."""
     if isinstance(node, ast.Name):
-        return places.get(node.id, node.id)
+        return column_of.get(node.id, node.id)
     if isinstance(node, ast.Attribute):
-        before = _column(node.value, places)
+        before = _column(node.value, column_of)
         return None if before is None else f"{before}.{node.attr}"
     return None
 

@@ -20,29 +20,29 @@ UNIT = re.compile(r"(.*\S)\s+\[([^\[\]]*[^\W\d_%°][^\[\]]*|%|°)\]")  # as in "
 def resolve(
     mapping: Mapping[str, Any], columns: Sequence[str], path: Path | str
 ) -> tuple[ColumnNames, list[str]]:
-    """What the mapping says, completed by guesses, which are told as notes. An empty name forbids to guess."""
-    told = {key: value for key, value in mapping.items() if key != "units"}
+    """What the mapping says, completed by guesses, which are listed in notes. An empty name forbids to guess."""
+    roles = {key: value for key, value in mapping.items() if key != "units"}
     for role in (*VECTORS, *LISTS):
-        if role in told:
-            told[role] = _spelled_out(told[role], columns, f"{path}: {role}")
-    _take_formula(told, columns, path)
-    guessed = _guess(told, columns)
+        if role in roles:
+            roles[role] = _spelled_out(roles[role], columns, f"{path}: {role}")
+    _take_formula(roles, columns, path)
+    guessed = _guess(roles, columns)
     for role in ("obs", "action"):
-        if not told.get(role):
+        if not roles.get(role):
             raise RciError(
                 f"{path}: no column looks like {role}; say which it is in a mapping. The columns are: "
                 f"{', '.join(columns)}."
             )
-    if not told.get("reward") and "formula" not in told:
+    if not roles.get("reward") and "formula" not in roles:
         raise RciError(
             f"{path}: no column looks like a reward; say reward = 0 in the mapping if nothing was earned, or an "
             f"expression over columns such as reward = 'speed - abs(turn)'. The columns are: {', '.join(columns)}."
         )
-    if mapping.get("severity") and not told.get("stop"):
+    if mapping.get("severity") and not roles.get("stop"):
         raise RciError(
             f"{path}: a severity is that of a stop, but no column says where stops are; name it, as in stop = 'estop'."
         )
-    names = ColumnNames(**told)
+    names = ColumnNames(**roles)
     _check_columns(names, columns, path)
     notes = [f"columns that were guessed: {', '.join(guessed)}"] if guessed else []
     if "terminated" not in mapping and names.terminated.lower() == "done" and not names.truncated:
@@ -53,13 +53,13 @@ def resolve(
 def signals_of(names: ColumnNames, units: Mapping[str, str], path: Path | str) -> Signals:
     """What the numbers are called, in which units: as the headings say, and as the mapping says."""
     present = [*names.obs, *names.action]
-    told: dict[str, str] = {}
+    unit_of: dict[str, str] = {}
     for pattern, unit in units.items():
-        told |= dict.fromkeys(_spelled_out((pattern,), present, f"{path}: units"), unit)
-    for column in told:
+        unit_of |= dict.fromkeys(_spelled_out((pattern,), present, f"{path}: units"), unit)
+    for column in unit_of:
         if column not in present:
             raise unknown_name(f"column of obs or action in the units of {path}", column, present)
-    return Signals(_signals(names.obs, told, "obs"), _signals(names.action, told, "action"), names.rate)
+    return Signals(_signals(names.obs, unit_of, "obs"), _signals(names.action, unit_of, "action"), names.rate)
 
 
 def key_names(names: ColumnNames) -> list[str]:
@@ -78,26 +78,26 @@ def _written_by_rci(names: ColumnNames) -> bool:
     return any(name.startswith(KEY_PREFIX) for name in names.keys)
 
 
-def _take_formula(told: dict[str, Any], columns: Sequence[str], path: Path | str) -> None:
+def _take_formula(roles: dict[str, Any], columns: Sequence[str], path: Path | str) -> None:
     """A reward that is not the name of a column is an expression over columns."""
-    reward = told.get("reward", "")
+    reward = roles.get("reward", "")
     if reward != "" and reward not in columns:
-        told["formula"] = parse_formula(str(reward), columns, f"{path}: the reward {reward!r}")
-        told["reward"] = ""
+        roles["formula"] = parse_formula(str(reward), columns, f"{path}: the reward {reward!r}")
+        roles["reward"] = ""
 
 
-def _guess(told: dict[str, Any], columns: Sequence[str]) -> list[str]:
+def _guess(roles: dict[str, Any], columns: Sequence[str]) -> list[str]:
     """Fill in roles that nothing is said of, from columns that are nothing else; what was guessed, for a note."""
     guessed = []
     for role in (*VECTORS, *SINGLE):
-        if role in told or (role == "step" and told.get("time")):
+        if role in roles or (role == "step" and roles.get("time")):
             continue
         guess = _vector(VECTORS[role], columns) if role in VECTORS else _single(SINGLE[role], columns)
         if guess:
-            told[role] = guess
+            roles[role] = guess
             guessed.append(f"{role} = {guess if isinstance(guess, str) else ' '.join(guess)}")
-    if "keys" not in told:
-        told["keys"] = tuple(name for name in columns if name.startswith(KEY_PREFIX))
+    if "keys" not in roles:
+        roles["keys"] = tuple(name for name in columns if name.startswith(KEY_PREFIX))
     return guessed
 
 
@@ -132,7 +132,7 @@ def _holds(value: Any, name: str) -> bool:
 
 def _spelled_out(patterns: Sequence[str], columns: Sequence[str], where: str) -> tuple[str, ...]:
     """The columns that are meant, each wildcard as those that match it, in the order of the file."""
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         if pattern in columns or not set(pattern) & {"*", "?"}:
             matching = [pattern]
@@ -142,12 +142,12 @@ def _spelled_out(patterns: Sequence[str], columns: Sequence[str], where: str) ->
         if not matching:
             raise RciError(f"{where}: no column matches {pattern!r}. The columns are: {', '.join(columns)}.")
         for name in matching:
-            if name in found:
+            if name in names:
                 raise RciError(
                     f"{where}: column {name!r} is named twice, the second time by {pattern!r}; name it once."
                 )
-        found += matching
-    return tuple(found)
+        names += matching
+    return tuple(names)
 
 
 def _signals(columns: Sequence[str], units: Mapping[str, str], role: str) -> tuple[Signal, ...]:
@@ -170,15 +170,15 @@ def _signals(columns: Sequence[str], units: Mapping[str, str], role: str) -> tup
 def _vector(stems: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     """Columns that are a stem, or a stem with something behind it; by number if all have one, else as in the file."""
     for stem in stems:
-        found = [name for name in columns if re.fullmatch(rf"{stem}(\d+|[._\[ -].*)?", name.lower())]
-        if found:
-            numbered = [re.fullmatch(rf"{stem}\D?(\d+)\D?", name.lower()) for name in found]
+        matching = [name for name in columns if re.fullmatch(rf"{stem}(\d+|[._\[ -].*)?", name.lower())]
+        if matching:
+            numbered = [re.fullmatch(rf"{stem}\D?(\d+)\D?", name.lower()) for name in matching]
             if all(numbered):
-                found.sort(key=lambda name: int(re.sub(r"\D", "", name[len(stem) :])))
-            return tuple(found)
+                matching.sort(key=lambda name: int(re.sub(r"\D", "", name[len(stem) :])))
+            return tuple(matching)
     return ()
 
 
-def _single(known: Sequence[str], columns: Sequence[str]) -> str:
+def _single(names: Sequence[str], columns: Sequence[str]) -> str:
     lower = {name.lower(): name for name in reversed(columns)}
-    return next((lower[name] for name in known if name in lower), "")
+    return next((lower[name] for name in names if name in lower), "")

@@ -62,12 +62,12 @@ class LogRows:
 
 def gap_slices(names: ColumnNames) -> dict[str, slice]:
     """Which of the columns of `LogRows.gaps` belong to which field."""
-    found, begin = {}, 0
+    slices, begin = {}, 0
     for role, columns in _gap_roles(names):
         if columns:
-            found[role] = slice(begin, begin + len(columns))
+            slices[role] = slice(begin, begin + len(columns))
             begin += len(columns)
-    return found
+    return slices
 
 
 def gap_columns(names: ColumnNames) -> list[str]:
@@ -95,9 +95,9 @@ def extract(block: Block, names: ColumnNames, first_row: int, clock: Clock) -> L
         gaps.append(missing)
     inputs = None
     if names.formula is not None:
-        found = [_single(block, name) for name in names.formula.columns]
-        inputs = np.stack([values for values, _ in found], axis=1) if found else np.zeros((count, 0))
-        gaps += [missing[:, None] for _, missing in found]
+        parts = [_single(block, name) for name in names.formula.columns]
+        inputs = np.stack([values for values, _ in parts], axis=1) if parts else np.zeros((count, 0))
+        gaps += [missing[:, None] for _, missing in parts]
     reward, no_reward = _single(block, names.reward) if names.reward else (np.zeros(count), None)
     cost, no_cost = _single(block, names.cost) if names.cost else (None, None)
     time, no_time = clock.read(block, names.time) if names.time else (None, None)
@@ -162,16 +162,16 @@ def _keys(block: Block, names: ColumnNames, episode: Array | None) -> Array | No
 
 def _vector(block: Block, columns: tuple[str, ...]) -> tuple[Array, Array]:
     """Columns side by side, [n, features], and which are missing, [n, columns]."""
-    found = [numbers(block, name) for name in columns]
-    for name, part in zip(columns, found):
+    parts = [numbers(block, name) for name in columns]
+    for name, part in zip(columns, parts):
         _check_finite(block, name, part.values)
-    missing = np.stack([part.missing for part in found], axis=1)
-    for name, part in zip(columns, found):
+    missing = np.stack([part.missing for part in parts], axis=1)
+    for name, part in zip(columns, parts):
         if part.values.size == 0 and not part.missing.all():
             raise RciError(f"{block.where(0, name)} must have at least one number, got an empty list.")
-    if len(found) == 1 and found[0].values.ndim > 1:
-        return found[0].values, missing
-    return np.concatenate([part.values.reshape(len(part.values), -1) for part in found], axis=1), missing
+    if len(parts) == 1 and parts[0].values.ndim > 1:
+        return parts[0].values, missing
+    return np.concatenate([part.values.reshape(len(part.values), -1) for part in parts], axis=1), missing
 
 
 def _single(block: Block, name: str, wanted: str = "a number") -> tuple[Array, Array]:

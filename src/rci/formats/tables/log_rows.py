@@ -38,8 +38,8 @@ class LogReader:
     def begin(cls, names: ColumnNames, state: Mapping[str, Any]) -> LogReader:
         """A reader that remembers what the state of an earlier time says."""
         clock = Clock(names.time_unit or state.get("time_unit", ""), state.get("zoned"))
-        known = {name: state[name] for name in ("stride", "choices", "shapes") if name in state}
-        return cls(names, clock=clock, **known)
+        restored = {name: state[name] for name in ("stride", "choices", "shapes") if name in state}
+        return cls(names, clock=clock, **restored)
 
     def state(self) -> dict[str, Any]:
         """What has to hold for the rows that follow."""
@@ -61,7 +61,7 @@ class LogReader:
     ) -> Iterator[tuple[LogRows, Array, bool]]:
         """Rows of one file from the `first` one on, which of them end an episode, and whether they are its last rows.
 
-        The last row read is held back, as only the next one tells whether an episode ends. `began`: the episode of the
+        The last row read is held back, as only the next one shows whether an episode ends. `began`: the episode of the
         first row began before.
         """
         held: LogRows | None = None
@@ -111,7 +111,7 @@ class LogReader:
         return ends
 
     def _fitted(self, rows: LogRows, path: Path) -> LogRows:
-        """The rows with vectors as long as in the rows before; where all are missing, nothing else tells how long."""
+        """The rows with vectors as long as in the rows before; where all are missing, nothing else shows how long."""
         for role in VECTORS:
             array = getattr(rows, role)
             if array is None:
@@ -120,18 +120,18 @@ class LogReader:
             twin, like = (
                 ("obs", "as the observation") if role == "next_obs" else (role, "as in the rows before")
             )
-            known = tuple(self.shapes.get(twin, array.shape[1:]))
+            shape = tuple(self.shapes.get(twin, array.shape[1:]))
             if not blank:
-                self.shapes[role] = list(known)
-            if array.shape[1:] == known:
+                self.shapes[role] = list(shape)
+            if array.shape[1:] == shape:
                 continue
             if not blank:
                 columns = ", ".join(map(repr, getattr(self.names, role)))
                 raise RciError(
-                    f"{place(path, rows.line[0])}: {columns} must be {math.prod(known)} numbers, {like}, got "
+                    f"{place(path, rows.line[0])}: {columns} must be {math.prod(shape)} numbers, {like}, got "
                     f"{math.prod(array.shape[1:])}."
                 )
-            rows = replace(rows, **{role: np.zeros((len(array), *known), array.dtype)})
+            rows = replace(rows, **{role: np.zeros((len(array), *shape), array.dtype)})
         return rows
 
     def _look_for_choices(self, rows: LogRows) -> None:

@@ -96,11 +96,11 @@ def read_table(mapping: Mapping[str, Any] | str | Path | None) -> tuple[dict[str
 def read_mapping(mapping: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
     """A mapping from a dict or a TOML file; every key known and of the right kind."""
     table, where = read_table(mapping)
-    known = {field.name for field in fields(ColumnNames)} - {"formula"} | {"units"}
+    keys = {field.name for field in fields(ColumnNames)} - {"formula"} | {"units"}
     checked = {}
     for key, value in table.items():
-        if key not in known:
-            raise unknown_name(f"key in {where}", key, known)
+        if key not in keys:
+            raise unknown_name(f"key in {where}", key, keys)
         checked[key] = _checked(key, value, where)
     return checked
 

@@ -44,7 +44,7 @@ def parquet_schema(path: Path) -> Any:
 
 
 def parquet_metadata(path: Path | Elsewhere) -> dict[bytes, bytes]:
-    """What a file tells of itself, by key."""
+    """The metadata of a file, by key."""
     with _open(path) as file, _reading(path):
         return dict(file.metadata.metadata or {})
 
@@ -159,9 +159,9 @@ def _vectors(path: Path, name: str, field: Any, values: Any, missing: Any, first
         raise RciError(f"{path}, column {name!r} must be lists of numbers, got {values.type}.")
     fixed = getattr(values.type, "list_size", 0)
     shape: tuple[int, ...] = (int(lengths[0]) if len(lengths) else fixed,)
-    told = (field.metadata or {}).get(b"shape")  # as RCI writes it
-    if told is not None:
-        width, shape = shape[0], tuple(int(n) for n in told.split(b",") if n)
+    written_shape = (field.metadata or {}).get(b"shape")  # as RCI writes it
+    if written_shape is not None:
+        width, shape = shape[0], tuple(int(n) for n in written_shape.split(b",") if n)
         if any(n < 0 for n in shape) or math.prod(shape) != width:
             raise RciError(
                 f"{path}, column {name!r}: lists of {width} numbers cannot have the shape {shape}."

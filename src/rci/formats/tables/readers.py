@@ -18,17 +18,19 @@ BLOCKS = {".csv": csv_blocks, ".jsonl": json_blocks, ".parquet": parquet_blocks}
 
 def files_of(path: Path) -> tuple[list[Path], list[str]]:
     """The table at `path`, or all tables of one kind in a folder, sorted by name; names of files that are none."""
-    known = ", ".join(BLOCKS)
+    suffixes = ", ".join(BLOCKS)
     if path.is_file():
         if path.suffix.lower() not in BLOCKS:
-            raise RciError(f"logs are read from {known} files, not from {path.name}: convert or unpack it.")
+            raise RciError(
+                f"logs are read from {suffixes} files, not from {path.name}: convert or unpack it."
+            )
         return [path], []
     if not path.is_dir():
         raise RciError(f"there is nothing at {path}.")
     inside = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     tables = [p for p in inside if p.suffix.lower() in BLOCKS]
     if not tables:
-        raise RciError(f"there are no {known} files in {path}.")
+        raise RciError(f"there are no {suffixes} files in {path}.")
     kinds = sorted({p.suffix.lower() for p in tables})
     if len(kinds) > 1:
         raise RciError(

@@ -48,7 +48,7 @@ class Clock:
             self.unit = _unit_of(abs(float(part.values[present[0]])), block.where(int(present[0]), name))
         scale = SCALE[self.unit or "s"]
         for row in np.flatnonzero(~(np.abs(part.values.astype(np.float64)) < LATEST / scale))[:1].tolist():
-            raise RciError(f"{block.where(row, name)}: {part.values[row]} {self.unit} is no time.")
+            raise RciError(f"{block.where(row, name)}: {part.values[row]} {self.unit} is not a time.")
         exact = large_whole_numbers(block, name)
         if exact is not None:
             return exact * scale, part.missing
@@ -74,7 +74,7 @@ class Clock:
             since = (moment if zoned else moment.replace(tzinfo=UTC)) - EPOCH
             nanoseconds = since // timedelta(microseconds=1) * 1000
             if not abs(nanoseconds) < LATEST:
-                raise RciError(f"{block.where(row, name)}: {text[:80]!r} is no time of a recording.")
+                raise RciError(f"{block.where(row, name)}: {text[:80]!r} is not a time of a recording.")
             times[row] = nanoseconds
         return times
 

@@ -50,10 +50,10 @@ def kept_steps(
     expect(Labels, labels=labels)
     expect(StepCosts, costs=costs)
     steps = Transitions.build(episodes, labels, costs)
-    known = None if true_cost is None else np.asarray(true_cost)
-    if known is not None and known.shape != episodes.reward.shape:
+    true_costs = None if true_cost is None else np.asarray(true_cost)
+    if true_costs is not None and true_costs.shape != episodes.reward.shape:
         raise RciError(
-            f"true_cost must have one number for each of {len(episodes.reward)} recorded steps, got {known.shape}."
+            f"true_cost must have one number for each of {len(episodes.reward)} recorded steps, got {true_costs.shape}."
         )
     lengths = labels.kept_lengths
     return KeptSteps(
@@ -63,7 +63,7 @@ def kept_steps(
         next_obs=episodes.obs[steps.row + 1],
         cost=costs.total,
         sparse=steps.label_cost.reshape(len(steps), -1).sum(axis=1),
-        true_cost=None if known is None else known[kept_rows(episodes, labels)],
+        true_cost=None if true_costs is None else true_costs[kept_rows(episodes, labels)],
         by_channel=costs.cost if costs.channels else None,
         terminated=steps.terminated,
         truncated=steps.truncated,

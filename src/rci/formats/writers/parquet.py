@@ -109,8 +109,8 @@ def _table(arrow: Any, kept: KeptSteps, episodes: Episodes, first: int, end: int
         for name, array in arrays.items()
     ]
     rate = None if episodes.signals is None else episodes.signals.rate
-    known = None if rate is None else {RATE: repr(rate)}
-    return arrow.Table.from_arrays(list(arrays.values()), schema=arrow.schema(schema, known))
+    metadata = None if rate is None else {RATE: repr(rate)}
+    return arrow.Table.from_arrays(list(arrays.values()), schema=arrow.schema(schema, metadata))
 
 
 def _by_signal(

@@ -1,7 +1,7 @@
 """Do annotators agree with each other, with themselves, and with what is known?
 
 Agreement is about stopped or not, and, where both stopped, about how many steps lie between the stops. Only what
-an annotator said on the first showing counts, and `unsure` is no opinion. Later showings are compared with the first
+an annotator said on the first showing counts, and `unsure` does not. Later showings are compared with the first
 one of the same annotator. Where two answers are about the same item, the later one counts.
 
 Kappa is the agreement beyond chance: `(observed - chance) / (1 - chance)`; 1 is perfect, 0 is chance. It is undefined,
@@ -77,7 +77,7 @@ def agreement(answers: Sequence[Answer], intervals: bool = True) -> dict[str, An
         "fleiss_high": high,
         "episodes": len(shared),
         "pairs": pairs,
-        "repeats": [{"annotator": name, **own} for name, own in self_agreement(answers).items()],
+        "repeats": [{"annotator": name, **figures} for name, figures in self_agreement(answers).items()],
     }
 
 
@@ -129,7 +129,7 @@ def self_agreement(answers: Iterable[Answer]) -> dict[str, dict[str, Any]]:
         first = said.get((name, episode, 0))
         if showing > 0 and first is not None:
             pairs[name].append((first, again))
-    return {name: _compare(own) for name, own in pairs.items()}
+    return {name: _compare(showings) for name, showings in pairs.items()}
 
 
 def _compare(pairs: Sequence[tuple[Answer, Answer]]) -> dict[str, Any]:
@@ -145,18 +145,18 @@ def _compare(pairs: Sequence[tuple[Answer, Answer]]) -> dict[str, Any]:
 def gold_accuracy(answers: Iterable[Answer], gold: Mapping[int, int]) -> dict[str, dict[str, Any]]:
     """Each annotator on the episodes whose stop index is known (-1: safe): how many they have an opinion on, how many
     they rightly stopped or not, and the median of the steps to the known stop where they rightly stopped."""
-    found: dict[str, dict[str, Any]] = {}
+    accuracy: dict[str, dict[str, Any]] = {}
     names, stops = stop_table([a for a in answers if a.episode in gold], episodes := sorted(gold))
-    known = np.array([gold[episode] for episode in episodes], np.int64)
-    for name, own in zip(names, stops):
-        seen = own > NO_OPINION
-        both = (own >= 0) & (known >= 0)
-        found[name] = {
+    true_stop = np.array([gold[episode] for episode in episodes], np.int64)
+    for name, stop in zip(names, stops):
+        seen = stop > NO_OPINION
+        both = (stop >= 0) & (true_stop >= 0)
+        accuracy[name] = {
             "seen": int(seen.sum()),
-            "right": int(((own >= 0) == (known >= 0))[seen].sum()),
-            "median": float(np.median(np.abs(own - known)[both])) if both.any() else None,
+            "right": int(((stop >= 0) == (true_stop >= 0))[seen].sum()),
+            "median": float(np.median(np.abs(stop - true_stop)[both])) if both.any() else None,
         }
-    return found
+    return accuracy
 
 
 class StopTable(NamedTuple):
@@ -180,13 +180,13 @@ def stop_table(answers: Iterable[Answer], episodes: Sequence[int] | None = None)
     return StopTable(names, stops)
 
 
-def agreement_table(found: Mapping[str, Any], gold: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+def agreement_table(summary: Mapping[str, Any], gold: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """What `agreement` found, and perhaps `gold_accuracy`, as text for a terminal."""
-    between = _with_interval(found["fleiss"], found["fleiss_low"], found["fleiss_high"])
+    between = _with_interval(summary["fleiss"], summary["fleiss_low"], summary["fleiss_high"])
     parts = [
-        f"Fleiss' kappa, stopped or not: {between} on {found['episodes']} episodes of two or more annotators"
+        f"Fleiss' kappa, stopped or not: {between} on {summary['episodes']} episodes of two or more annotators"
     ]
-    if found["pairs"]:
+    if summary["pairs"]:
         pairs = [
             (
                 f"{p['a']}, {p['b']}",
@@ -196,19 +196,19 @@ def agreement_table(found: Mapping[str, Any], gold: Mapping[str, Mapping[str, An
                 _number(p["median"], 1),
                 _number(p["p90"], 1),
             )
-            for p in found["pairs"]
+            for p in summary["pairs"]
         ]
         heads = ("pair", "episodes", "Cohen's kappa", "both stopped", "median steps apart", "90% within")
         parts.append(_columns(heads, pairs))
     repeats = [
         (r["annotator"], r["repeats"], _percent(r["same"]), _number(r["median"], 1))
-        for r in found["repeats"]
+        for r in summary["repeats"]
         if r["repeats"]
     ]
     if repeats:
         parts.append(_columns(("shown again to", "episodes", "same verdict", "median steps apart"), repeats))
     if gold:
-        known = [
+        gold_rows = [
             (
                 name,
                 g["seen"],
@@ -217,7 +217,7 @@ def agreement_table(found: Mapping[str, Any], gold: Mapping[str, Mapping[str, An
             )
             for name, g in gold.items()
         ]
-        parts.append(_columns(("known episodes", "seen", "right", "median steps off"), known))
+        parts.append(_columns(("known episodes", "seen", "right", "median steps off"), gold_rows))
     return "\n\n".join(parts)
 
 

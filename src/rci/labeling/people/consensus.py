@@ -31,7 +31,7 @@ class Consensus:
     stop: Array
     safe: Array
     unsure: Array
-    severity: Array  # [N], or, by kind of danger, [N, K]; 0 where there is no stop
+    severity: Array  # [N], or, by kind of danger, [N, K]; 0 without a stop
     kinds: tuple[str, ...] = ()
 
     @property

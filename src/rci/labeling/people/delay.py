@@ -1,7 +1,7 @@
 """How late does a person press STOP, and where would they have pressed without that delay?
 
 The model: a person who watches `pace` steps per second and reacts r seconds late presses at `stop + r pace`, give or
-take. Paused, stepping by hand, the pace is 0 and there is no delay. So r shows in two ways:
+take. Paused, stepping by hand, the pace is 0 and so is the delay. So r shows in two ways:
 
 - against episodes whose stop is known: `(pressed - known) / pace`, with weight `pace`;
 - in episodes that the same person stopped twice, at different paces: `(s1 - s2) / (p1 - p2)`, with weight `|p1 - p2|`.
@@ -68,25 +68,25 @@ def estimate_delays(
 
     gold: the known stop index of some episodes, -1 where they are safe. rate: steps per second of the recording,
     which stands in for a pace that nobody knows. Where known episodes and repetitions both suffice, the known
-    episodes decide. Answers given with the inferred costs in sight are no reactions and do not count.
+    episodes decide. Answers given with the inferred costs in sight are not reactions and do not count.
     """
     return {name: _estimate(stops, gold, rate) for name, stops in _stops_by_annotator(answers, rate).items()}
 
 
 def why_no_delay(answers: Iterable[Answer], gold: Mapping[int, int], rate: float) -> dict[str, str]:
     """For every annotator without a delay, what is missing."""
-    found = {}
+    reasons = {}
     for name, stops in _stops_by_annotator(answers, rate).items():
         if _estimate(stops, gold, rate) is None:
-            known, repeated = (
+            played, repeated = (
                 len(np.unique(q.episode))
                 for q in (gold_quotients(stops, gold, rate), repeat_quotients(stops, rate))
             )
-            found[name] = (
-                f"{name} stopped {known} known episodes while they played, and {repeated} episodes twice at different "
+            reasons[name] = (
+                f"{name} stopped {played} known episodes while they played, and {repeated} episodes twice at different "
                 f"paces; a reaction delay needs {LEAST_EPISODES} of either."
             )
-    return found
+    return reasons
 
 
 def gold_quotients(stops: Sequence[Answer], gold: Mapping[int, int], rate: float) -> Quotients:
@@ -130,7 +130,7 @@ def weighted_median(values: Array, weights: Array) -> Array:
 def shift_back(answer: Answer, seconds: float, rate: float) -> int:
     """Where the annotator would have pressed without a delay: `stop - round(seconds pace)`, halves up, not below 0.
 
-    Never later than they pressed: a person who presses too early has seen the danger come, which is no reaction.
+    Never later than they pressed: a person who presses too early has foreseen the danger instead of reacting to it.
     """
     if answer.verdict != STOP:
         return answer.stop_index
@@ -155,25 +155,25 @@ def pace_of(answer: Answer, rate: float) -> float:
 
 
 def _estimate(stops: Sequence[Answer], gold: Mapping[int, int], rate: float) -> Delay | None:
-    known = gold_quotients(stops, gold, rate)
-    if known.enough:
-        return _measure(known, GOLD)
-    repeated = repeat_quotients(stops, rate)
-    return _measure(repeated, REPEATS) if repeated.enough else None
+    by_gold = gold_quotients(stops, gold, rate)
+    if by_gold.enough:
+        return _measure(by_gold, GOLD)
+    by_repeats = repeat_quotients(stops, rate)
+    return _measure(by_repeats, REPEATS) if by_repeats.enough else None
 
 
-def _measure(found: Quotients, source: str) -> Delay:
+def _measure(quotients: Quotients, source: str) -> Delay:
     """The weighted median, and its percentile bootstrap over episodes; each is drawn with all its quotients."""
-    names, column = np.unique(found.episode, return_inverse=True)
+    names, column = np.unique(quotients.episode, return_inverse=True)
     rng = np.random.default_rng(SEED)
     drawn = []
     for _ in range(_BLOCKS):
         times = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), RESAMPLES // _BLOCKS)
-        drawn.append(weighted_median(found.seconds, found.weight * times[:, column]))
+        drawn.append(weighted_median(quotients.seconds, quotients.weight * times[:, column]))
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(np.concatenate(drawn), [tail, 1.0 - tail])
-    middle = float(weighted_median(found.seconds, found.weight))
-    return Delay(middle, float(low), float(high), found.stops, source)
+    middle = float(weighted_median(quotients.seconds, quotients.weight))
+    return Delay(middle, float(low), float(high), quotients.stops, source)
 
 
 def _stops_by_annotator(answers: Iterable[Answer], rate: float) -> dict[str, list[Answer]]:

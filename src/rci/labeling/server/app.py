@@ -19,17 +19,17 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from rci.data.errors import RciError
-from rci.labeling.people.desk.assignment import ConflictError, Desk
-from rci.labeling.people.desk.journal import NotSavedError
-from rci.labeling.people.desk.progress import progress
-from rci.labeling.people.desk.queue import Item
+from rci.labeling.people.sessions.assignment import Assignment, ConflictError
+from rci.labeling.people.sessions.journal import NotSavedError
+from rci.labeling.people.sessions.progress import progress
+from rci.labeling.people.sessions.queue import Item
 from rci.labeling.server.exhibit import Exhibit
 from rci.labeling.server.fields import action_id, as_shown, given_answer, read_json
 from rci.labeling.server.guard import Guard, refuse
 
 MEDIA = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
-# What is wrong with files is told to whoever started the server: their paths are no business of annotators.
+# What is wrong with files is printed for whoever started the server: annotators need not see their paths.
 NOT_SHOWN = "it cannot be read; whoever started the server sees in the terminal why."
 NOT_SAVED = "the server could not save it; whoever started the server sees in the terminal why."
 TERMINAL = logging.getLogger(__name__)
@@ -39,10 +39,10 @@ Handler = Callable[[Request, str], Awaitable[Response]]
 
 
 def make_app(
-    desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str], hosts: Collection[str] | None
+    assignment: Assignment, exhibit: Exhibit, tokens: Mapping[str, str], hosts: Collection[str] | None
 ) -> Starlette:
     """The application. tokens: of each annotator; hosts: the names it goes by, None for any address."""
-    server = _Server(desk, exhibit, tokens)
+    server = _Server(assignment, exhibit, tokens)
     answers = {
         ("GET", "api/session"): server.session,
         ("GET", "api/progress"): server.progress,
@@ -71,7 +71,7 @@ def make_app(
 async def _for_annotator(server: _Server, handler: Handler, request: Request) -> Response:
     """Whose token it is, or a refusal."""
     token = request.path_params["token"]
-    # Every token is compared, and each in constant time, so that how long it takes tells nothing.
+    # Every token is compared, and each in constant time, so that how long it takes reveals nothing.
     matching = [
         name for name, own in server.tokens.items() if hmac.compare_digest(own.encode(), token.encode())
     ]
@@ -83,11 +83,13 @@ async def _for_annotator(server: _Server, handler: Handler, request: Request) ->
 class _Server:
     """The handlers. Whatever changes something runs in the one thread of the event loop, one after the other."""
 
-    def __init__(self, desk: Desk, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
-        self.desk, self.exhibit, self.tokens = desk, exhibit, tokens
+    def __init__(self, assignment: Assignment, exhibit: Exhibit, tokens: Mapping[str, str]) -> None:
+        self.assignment, self.exhibit, self.tokens = assignment, exhibit, tokens
         self.files = _static_files()
-        self._told: tuple[int, dict[str, Any]] | None = None  # the last progress, and after how many actions
-        self._not_shown: set[int] = set()  # episodes that the terminal was told of
+        self._progress: tuple[int, dict[str, Any]] | None = (
+            None  # the last progress, and after how many actions
+        )
+        self._not_shown: set[int] = set()  # episodes that the terminal has reported
 
     async def static(self, request: Request, annotator: str) -> Response:
         name = request.path_params.get("name") or "index.html"
@@ -97,17 +99,17 @@ class _Server:
         return Response(content, media_type=media)
 
     async def session(self, request: Request, annotator: str) -> Response:
-        exhibit, desk = self.exhibit, self.desk
+        exhibit, assignment = self.exhibit, self.assignment
         return JSONResponse(
             {
                 "annotator": annotator,
                 "task": exhibit.episodes.task,
-                "rate": desk.session.rate,
+                "rate": assignment.session.rate,
                 "instructions": exhibit.instructions,
                 "costs": exhibit.costs is not None,
                 "reveal": exhibit.reveals,
-                "votes": desk.votes,
-                "kinds": list(desk.session.offered_kinds),
+                "votes": assignment.votes,
+                "kinds": list(assignment.session.offered_kinds),
                 "severity": exhibit.severity,
                 "takeovers": exhibit.takeovers,
                 "stops": exhibit.recorded_stops is not None,
@@ -116,40 +118,40 @@ class _Server:
         )
 
     async def progress(self, request: Request, annotator: str) -> Response:
-        actions = self.desk.session.actions
+        actions = self.assignment.session.actions
         if (
-            self._told is None or self._told[0] != actions
+            self._progress is None or self._progress[0] != actions
         ):  # pages ask every few seconds, and it takes a while
-            self._told = actions, progress(self.desk, list(self.tokens))
-        return JSONResponse(self._told[1])
+            self._progress = actions, progress(self.assignment, list(self.tokens))
+        return JSONResponse(self._progress[1])
 
     async def items(self, request: Request, annotator: str) -> Response:
         """Every item by its key and its place, with what the annotator said of it: nothing of what it is.
 
-        What was said of an episode in a review does not count for its other showing here: that would tell which it is.
+        What was said of an episode in a review does not count for its other showing here: that would show which it is.
         """
-        desk = self.desk
-        rows, standing = [], desk.standing(annotator)
-        for item in desk.visible(annotator):
+        assignment = self.assignment
+        rows, standing = [], assignment.standing(annotator)
+        for item in assignment.visible(annotator):
             answer = standing.current(item)
             shown = {} if answer is None else as_shown(answer)
-            rows.append({"key": desk.key(annotator, item), "position": desk.place(item), **shown})
-        return JSONResponse({"total": len(desk.queue), "items": rows})
+            rows.append({"key": assignment.key(annotator, item), "position": assignment.place(item), **shown})
+        return JSONResponse({"total": len(assignment.queue), "items": rows})
 
     async def item(self, request: Request, annotator: str) -> Response:
         item = self._item(request, annotator)
-        desk, (episode, _) = self.desk, item
-        answer = desk.said(annotator, item)
-        before, after = desk.neighbours(annotator, item)
+        assignment, (episode, _) = self.assignment, item
+        answer = assignment.said(annotator, item)
+        before, after = assignment.neighbours(annotator, item)
         found = {
             "key": request.path_params["key"],
-            "position": desk.place(item),
-            "total": len(desk.queue),
-            "steps": int(desk.session.lengths[episode]),
-            "speed": desk.speed(annotator, item),
+            "position": assignment.place(item),
+            "total": len(assignment.queue),
+            "steps": int(assignment.session.lengths[episode]),
+            "speed": assignment.speed(annotator, item),
             "answer": answer and as_shown(answer),
-            "before": desk.key(annotator, before),
-            "after": desk.key(annotator, after),
+            "before": assignment.key(annotator, before),
+            "after": assignment.key(annotator, after),
             "film": {"kind": self.exhibit.kind},
         }
         if self.exhibit.recorded_stops is not None:
@@ -198,36 +200,36 @@ class _Server:
 
     async def answer(self, request: Request, annotator: str) -> Response:
         body = await read_json(request)
-        given = given_answer(body, self.exhibit, self.desk.session.offered_kinds)
+        given = given_answer(body, self.exhibit, self.assignment.session.offered_kinds)
         try:
-            self.desk.answer(annotator, action_id(body), given)
+            self.assignment.answer(annotator, action_id(body), given)
         except LookupError:
             raise HTTPException(404, "there is no such item.") from None
         return JSONResponse(self._state(annotator))
 
     async def undo(self, request: Request, annotator: str) -> Response:
-        item = self.desk.undo(annotator, action_id(await read_json(request)))
+        item = self.assignment.undo(annotator, action_id(await read_json(request)))
         # What was taken back may be of an earlier start, with other repetitions; then it has no key.
-        found = {"taken": item is not None, "item": self.desk.key(annotator, item)}
+        found = {"taken": item is not None, "item": self.assignment.key(annotator, item)}
         return JSONResponse({**found, **self._state(annotator)})
 
     def _item(self, request: Request, annotator: str) -> Item:
         try:
-            return self.desk.item(annotator, request.path_params["key"])
+            return self.assignment.item(annotator, request.path_params["key"])
         except LookupError:
             raise HTTPException(404, "there is no such item.") from None
 
     def _state(self, annotator: str) -> dict[str, Any]:
-        desk = self.desk
-        item, (done, total) = desk.next_item(annotator), desk.counts(annotator)
+        assignment = self.assignment
+        item, (done, total) = assignment.next_item(annotator), assignment.counts(annotator)
         if item is not None:
-            desk.look_at(annotator, item)  # from now on: the page will show it
+            assignment.look_at(annotator, item)  # from now on: the page will show it
         return {
-            "next": desk.key(annotator, item),
-            "last": desk.key(annotator, desk.last(annotator)),
+            "next": assignment.key(annotator, item),
+            "last": assignment.key(annotator, assignment.last(annotator)),
             "done": done,
             "total": total,
-            "undoable": bool(desk.standing(annotator).undoable),
+            "undoable": bool(assignment.standing(annotator).undoable),
         }
 
     async def _read(self, episode: int, work: Callable[..., T], *arguments: int) -> T:

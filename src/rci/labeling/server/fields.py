@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from rci.labeling.people.answers import STOP, VERDICTS, Answer
-from rci.labeling.people.desk.assignment import Given
 from rci.labeling.people.remarks import check_chosen, check_intervals, check_note, check_reasons
+from rci.labeling.people.sessions.assignment import Given
 from rci.labeling.server.exhibit import Exhibit
 
 ACTION_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
@@ -34,10 +34,10 @@ async def read_json(request: Request) -> dict[str, Any]:
 
 def action_id(body: Mapping[str, Any]) -> str:
     """Under which name an action is saved, once."""
-    found = body.get("id")
-    if not isinstance(found, str) or not ACTION_ID.fullmatch(found):
+    value = body.get("id")
+    if not isinstance(value, str) or not ACTION_ID.fullmatch(value):
         raise HTTPException(400, "the id must be 8 to 64 letters, digits and hyphens.")
-    return found
+    return value
 
 
 def given_answer(body: Mapping[str, Any], exhibit: Exhibit, kinds: tuple[str, ...]) -> Given:
@@ -77,16 +77,16 @@ def given_answer(body: Mapping[str, Any], exhibit: Exhibit, kinds: tuple[str, ..
 
 def as_shown(answer: Answer) -> dict[str, Any]:
     """An answer as a page wants to see it again; what was not said is left out."""
-    found: dict[str, Any] = {"verdict": answer.verdict, "stop_index": answer.stop_index}
+    shown: dict[str, Any] = {"verdict": answer.verdict, "stop_index": answer.stop_index}
     if answer.severity != 1:
-        found["severity"] = answer.severity
+        shown["severity"] = answer.severity
     if answer.kinds:
-        found["kinds"] = list(answer.kinds)
+        shown["kinds"] = list(answer.kinds)
     if answer.takeovers:
-        found["takeovers"] = [list(pair) for pair in answer.takeovers]
+        shown["takeovers"] = [list(pair) for pair in answer.takeovers]
     if answer.note:
-        found["note"] = answer.note
-    return found
+        shown["note"] = answer.note
+    return shown
 
 
 def _no_number(name: str) -> float:

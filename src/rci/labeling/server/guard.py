@@ -76,7 +76,7 @@ class Guard:
         if self.hosts is not None:
             return name in self.hosts
         # Listening to the whole network, the machine has addresses that it does not know itself. A foreign name that
-        # points here is what must be refused, and an address is no name.
+        # points here is what must be refused, and an address is not a name.
         try:
             ipaddress.ip_address(name.strip("[]"))
         except ValueError:
@@ -85,5 +85,5 @@ class Guard:
 
 
 def refuse(status: int, sentence: str) -> JSONResponse:
-    """An error as every part of the server tells it: one sentence."""
+    """An error as every part of the server reports it: one sentence."""
     return JSONResponse({"error": sentence}, status)

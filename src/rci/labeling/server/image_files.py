@@ -61,7 +61,7 @@ def look_at(data: bytes, name: str) -> Look:
             look = Look(media_type, *picture.size)
             if look.width * look.height > MOST_PIXELS:
                 raise Image.DecompressionBombError
-            # PNG has checksums, which tell without unpacking anything; JPEG has none.
+            # PNG has checksums, which show damage without unpacking anything; JPEG has none.
             picture.verify() if media_type == PNG else picture.load()
         if MARKS[media_type][1] not in data:
             raise EOFError

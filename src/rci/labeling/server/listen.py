@@ -1,4 +1,4 @@
-"""The server itself: a socket, uvicorn, and the links that are told to whoever started it."""
+"""The server itself: a socket, uvicorn, and the links that are printed for whoever started it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_socket(host: str, port: int | None) -> socket.socket:
 
 def _no_address(host: str, error: OSError) -> RciError:
     return RciError(
-        f"{host!r} is no address of this machine: {error.strerror or error}. --host 127.0.0.1 is for this machine "
+        f"{host!r} is not an address of this machine: {error.strerror or error}. --host 127.0.0.1 is for this machine "
         "alone, 0.0.0.0 for the network."
     )
 

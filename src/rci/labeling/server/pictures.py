@@ -126,8 +126,8 @@ def open_pictures(folder: str | Path, lengths: Array) -> Pictures:
     with os.scandir(root) as entries:
         for entry in entries:
             stem, suffix = os.path.splitext(entry.name)
-            known = suffix.lower() in CONTAINERS if suffix else entry.is_dir()
-            if stem.isascii() and stem.isdigit() and known:
+            readable = suffix.lower() in CONTAINERS if suffix else entry.is_dir()
+            if stem.isascii() and stem.isdigit() and readable:
                 found.setdefault(int(stem), []).append(root / entry.name)
     episodes = range(len(lengths))
     missing = [i for i in episodes if i not in found]

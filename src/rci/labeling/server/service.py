@@ -11,10 +11,10 @@ from pathlib import Path
 from rci.data.artefacts.episodes import Episodes
 from rci.data.errors import RciError
 from rci.labeling.people.answers import check_name
-from rci.labeling.people.desk.assignment import Desk
-from rci.labeling.people.desk.queue import Order, make_queue
-from rci.labeling.people.desk.session import open_session
 from rci.labeling.people.remarks import check_kinds
+from rci.labeling.people.sessions.assignment import Assignment
+from rci.labeling.people.sessions.queue import Order, make_queue
+from rci.labeling.people.sessions.session import open_session
 from rci.labeling.server.app import make_app
 from rci.labeling.server.exhibit import Exhibit
 from rci.labeling.server.listen import is_loopback, known_names, links, open_socket, run_server
@@ -23,7 +23,7 @@ from rci.tasks import TASKS
 Say = Callable[[str], None]
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """A line for whoever started the server."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -43,7 +43,7 @@ def serve(
     port: int | None = None,
     new_links: bool = False,
     browser: bool = False,
-    say: Say = tell,
+    say: Say = print_line,
 ) -> None:
     """Serve episodes to annotators until interrupted; every answer goes to `folder`, which a later call goes on from.
 
@@ -80,19 +80,19 @@ def serve(
             session.set_rate(rate)
         tokens, secret = session.tokens(annotators, new_links)
         queue = make_queue(replace(order, gold=tuple(session.gold)), len(exhibit.episodes))
-        desk = Desk(session, queue, list(tokens), secret, votes)
+        assignment = Assignment(session, queue, list(tokens), secret, votes)
         own = links(listening, host, tokens)
 
         def announce() -> None:
             widest = max(map(len, own))
             for name, link in own.items():
-                done, total = desk.counts(name)
+                done, total = assignment.counts(name)
                 say(f"{name:<{widest}}  {done} of {total} labeled  {link}")
             say(f"Answers go to {folder}, each as soon as it is given. Ctrl-C ends the server.")
             if browser:
                 webbrowser.open(next(iter(own.values())))
 
-        run_server(make_app(desk, exhibit, tokens, known_names(host)), listening, announce)
+        run_server(make_app(assignment, exhibit, tokens, known_names(host)), listening, announce)
         say(f"{len(session.answers())} labels are saved in {folder}.")
     finally:
         listening.close()

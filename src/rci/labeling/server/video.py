@@ -84,7 +84,7 @@ def _decoding(path: Path, suffix: str, pictures: list[bytes]) -> Iterator[tuple[
     """The container and the stream of a video; what is wrong with it becomes one sentence."""
     av = import_av()
     if suffix.lower() not in CONTAINERS:
-        raise RciError(f"{path} is no video that can be shown; those are {', '.join(CONTAINERS)}.")
+        raise RciError(f"{path} is not a video that can be shown; those are {', '.join(CONTAINERS)}.")
     if not path.is_file():
         raise RciError(f"there is no file {path}.")
     try:

@@ -48,7 +48,7 @@ class Selection:
 def excess(cost: Array, threshold: Array) -> Array:
     """How much each policy is over the threshold, summed over channels: sum_k max(0, cost_k - threshold_k).
 
-    cost: [N, K]; threshold: [K]. Rounding is no excess.
+    cost: [N, K]; threshold: [K]. Rounding is allowed for.
     """
     over = np.asarray(cost, np.float64) - np.asarray(threshold, np.float64)
     return np.where(over > ROUNDING, over, 0.0).sum(axis=-1)

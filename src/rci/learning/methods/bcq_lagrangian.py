@@ -6,7 +6,7 @@ Paper: Section IV, Stage 3; Fujimoto et al., "Off-Policy Deep Reinforcement Lear
 2. Twin critics learn the return, twin cost critics the remaining episodic cost, both of the policy below.
 3. The policy takes the candidate with the highest Q - lambda * (cost).
 4. lambda rises while the expected cost is over the threshold, and falls otherwise.
-5. What lambda follows is told by an auditor: a critic of the labels themselves, which has no say in (3).
+5. What lambda follows is estimated by an auditor: a critic of the labels themselves, which has no say in (3).
 
 Controls, for those who think that the baseline was weak: the cost critic may learn from several recorded steps at once
 (`cost_steps`, `cost_lambda`, to the end of the episode with `cost_steps = 0`), which carries a label back faster, but
@@ -76,7 +76,7 @@ class Config:
 
     variant: Literal["critic", "penalised"] = "critic"
     estimate: Literal["audited", "initial", "batch"] = (
-        "audited"  # who tells lambda the expected cost, and where
+        "audited"  # who estimates the expected cost for lambda, and where
     )
     gap: Literal["plain", "relative"] = (
         "plain"  # how the auditor's cost is held against a budget that is a number
@@ -219,7 +219,7 @@ def judge(
 
 
 def leaders(networks: Networks) -> Networks:
-    """The first member of every committee: it is enough to tell the actor a direction. Fujimoto et al. 2019."""
+    """The first member of every committee: it is enough to give the actor a direction. Fujimoto et al. 2019."""
     first = (networks.reward_critic.lead(), networks.cost_critic.lead())
     return eqx.tree_at(lambda n: (n.reward_critic, n.cost_critic), networks, first)
 

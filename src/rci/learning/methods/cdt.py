@@ -2,9 +2,9 @@
 
 Liu et al., "Constrained Decision Transformer for Offline Safe Reinforcement Learning", 2023.
 
-1. Every recorded step is told with what its episode still earned and cost from there on, the return- and cost-to-go.
+1. Every recorded step is given with what its episode still earned and cost from there on, the return- and cost-to-go.
 2. A causal transformer over the last steps learns to answer with the action that was taken.
-3. To act, it is told a high return that episodes within the budget reached, and the budget as the cost-to-go.
+3. To act, it is given a high return that episodes within the budget reached, and the budget as the cost-to-go.
 4. After each step both are lowered by what the step earned and cost. The policy sees observations only, so those are
    estimates of its own, from two more heads that learn the recorded rewards and step costs.
 
@@ -13,17 +13,17 @@ where episodes cost 0 or 1, a cost-to-go between them was never seen, and the an
 
 Deviates:
 - from the paper: return-to-go, cost-to-go, observation and the action before it enter as one token per step instead of
-  four; the same is told, in a quarter of the sequence, which is what a CPU can bear. The heads for reward and cost see
+  four; this is the same, in a quarter of the sequence, which is what a CPU can bear. The heads for reward and cost see
   the action itself. How long ago a step was counts (ALiBi), not which step it was: no embedding of time.
 - from the paper: one action without noise, by squared error, instead of a normal distribution with an entropy bonus;
   and no augmentation by pairs of a low cost and a return out of reach. Both are left out for simplicity.
 - from the paper: the initial return is not set by hand for each task, but a quantile of the returns that were recorded
-  within the budget. A channel without a budget is told what the best of those episodes cost in it.
+  within the budget. A channel without a budget is given what the best of those episodes cost in it.
 - from OSRL: costs are numbers to regress on, of any size and sign; there they are cast to whole numbers, so that a
   cost of 0.3 is none, and the cost-to-go is subtracted from a fixed 50. There both are lowered by the simulator's own
   numbers at test time; a policy that is let loose has none.
 - from OSRL: a step counts the same wherever it lies in its episode, although fewer windows hold the first ones.
-- A stop cuts the recorded return, and there is no critic that could look past it. So a stopped episode is one of low
+- A stop cuts the recorded return, and without a critic nothing looks past it. So a stopped episode is one of low
   return here, where other learners bootstrap through the stop.
 - A percentile is of discounted costs, the cost-to-go is not; as a cost-to-go it asks for less than it allows.
 """
@@ -70,7 +70,7 @@ class Hyper(NamedTuple):
     threshold: Number = 0.0  # set from the budget: [K]
     discount: float = 0.99  # of the costs that a percentile is of
     learning_rate: float = 1e-3
-    return_quantile: float = 0.9  # of the returns within the budget: what the policy is told to earn
+    return_quantile: float = 0.9  # of the returns within the budget: what the policy is asked to earn
     signal_weight: float = 0.1  # of the error of rewards and costs, next to that of actions
 
 
@@ -122,7 +122,7 @@ class State(NamedTuple):
     optimiser: Any
     signal_scale: Normaliser
     to_go_scale: Normaliser
-    target: jax.Array  # [1 + K]: what an episode is told at its start
+    target: jax.Array  # [1 + K]: what an episode is given at its start
 
 
 class Info(NamedTuple):
@@ -152,7 +152,7 @@ class Memory(NamedTuple):
 
 
 def first_target(total: jax.Array, within: jax.Array, threshold: jax.Array, quantile: Number) -> jax.Array:
-    """What an episode is told to earn and cost: [1 + K], from totals [N, 1 + K] of recorded episodes.
+    """What an episode is asked to earn and cost: [1 + K], from totals [N, 1 + K] of recorded episodes.
 
     The return is a quantile over the episodes within the budget, a recorded one. The cost is the threshold; where that
     is infinite, the mean cost of the episodes within the budget that earned so much or more, so that the two agree.
@@ -184,7 +184,7 @@ def step_weight(step: jax.Array, valid: jax.Array, length: int) -> jax.Array:
 
 
 def tokens(to_go: jax.Array, obs: jax.Array, before: jax.Array, scale: Normaliser) -> jax.Array:
-    """What is told about each step: scaled return- and cost-to-go, observation, action before. [..., features]."""
+    """The inputs of each step: scaled return- and cost-to-go, observation, action before. [..., features]."""
     return jnp.concatenate([scale(to_go), obs, before], axis=-1)
 
 

@@ -5,7 +5,7 @@ Lee et al., "COptiDICE: Offline Constrained Reinforcement Learning via Stationar
 
 1. w(s, a) is how much more often the best policy passes a recorded transition than the behaviour did.
 2. Such weights must conserve the flow: what enters a state leaves it. nu(s) is the price of breaking that.
-3. In closed form w = (f')^-1(e / divergence) with e = r - lambda * c + gamma * nu(s') - nu(s): there are no critics.
+3. In closed form w = (f')^-1(e / divergence) with e = r - lambda * c + gamma * nu(s') - nu(s), without critics.
 4. lambda rises while the recorded costs, weighted by w, are over the threshold.
 5. The policy imitates the recorded actions, each as much as its w says.
 

@@ -6,7 +6,7 @@ Xu et al., "Constraints Penalized Q-learning for Safe Offline Reinforcement Lear
 2. The reward critics learn r + gamma * Q(s', a') through allowed actions only: from a forbidden one nothing follows.
 3. The cost critic is pushed up at actions that the behaviour would not take until they are forbidden. The weight of
    that push, one for each channel, rises while they are not.
-4. The actor raises Q at allowed actions. There is no multiplier: a forbidden action has no price, it is forbidden.
+4. The actor raises Q at allowed actions. It needs no multiplier: a forbidden action has no price, it is forbidden.
 
 What the threshold means: it bounds the cost that is still to come, at every state alike. At the start that is the
 budget. Later it is stricter than the budget where cost is left to come and laxer where some was spent; the policy does

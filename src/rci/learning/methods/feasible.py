@@ -94,7 +94,7 @@ class Config:
 
 
 class Hyper(NamedTuple):
-    """Numbers that may change without compiling again; the threshold is no part of the training."""
+    """Numbers that may change without compiling again; the threshold matters after training alone."""
 
     threshold: Number = 0.0  # set after the training: [K]
     discount: float = 0.98
@@ -205,7 +205,7 @@ def make(config: Config) -> Learner:
     optimise = optax.scale_by_adam()
     hazard = config.head != "linear"
 
-    def told(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def return_and_cost(outputs: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Outputs of a network as return [...] and costs [..., K]."""
         cost = outputs[..., 1:]
         return outputs[..., 0], jax.nn.sigmoid(cost) if hazard else cost
@@ -247,7 +247,7 @@ def make(config: Config) -> Learner:
 
     def targets(state: State, batch: Batch, hyper: Hyper) -> tuple[jax.Array, jax.Array]:
         """What the critics learn: of the return [B] and of the costs [B, K]."""
-        next_value, next_cost = told(state.online.value(batch.next_obs))
+        next_value, next_cost = return_and_cost(state.online.value(batch.next_obs))
         on = 1.0 - batch.terminated
         reward = bellman_target(batch.reward, hyper.discount, on, next_value)
         if hazard:
@@ -270,10 +270,10 @@ def make(config: Config) -> Learner:
         reward_loss = joint_squared_error([out[:, :1] for out in outputs], target[0][:, None])
         compare = joint_cross_entropy if hazard else joint_squared_error
         cost_loss = compare([out[:, 1:] for out in outputs], target[1])
-        seen = [told(out) for out in state.target(batch.obs, batch.action)]
+        seen = [return_and_cost(out) for out in state.target(batch.obs, batch.action)]
         lowest = soft_minimum([reward for reward, _ in seen], 1.0)
         highest = soft_minimum([cost for _, cost in seen], 0.0)
-        value, cost_value = told(online.value(batch.obs))
+        value, cost_value = return_and_cost(online.value(batch.obs))
         value_loss = expectile_error(value[:, None], lowest[:, None], hyper.expectile)
         value_loss += expectile_error(cost_value, highest, hyper.cost_expectile)
         info = Info(reward_loss, cost_loss, value_loss, jnp.mean(cost_value, axis=0))
@@ -298,7 +298,7 @@ def make(config: Config) -> Learner:
 
     def consider(policy: Actor, draws: jax.Array, obs: jax.Array) -> Judgement:
         action = policy.behaviour.from_draws(draws, obs)
-        seen = [told(out) for out in policy.critic(obs, action)]
+        seen = [return_and_cost(out) for out in policy.critic(obs, action)]
         reward_q = soft_minimum([reward for reward, _ in seen], 1.0)
         cost_q = soft_minimum([cost for _, cost in seen], 0.0)
         likelihood = policy.behaviour.log_prob(obs, action)

@@ -63,14 +63,16 @@ def measure_reach(
 def describe_reach(reach: dict[str, dict[str, Any]]) -> str:
     """A sentence about behaviours whose actions the proposals do not reach; empty where they reach all."""
     poor = [
-        (name, own)
-        for name, own in reach.items()
-        if own["nearest"] > max(POOR * own["nearest_own"], LEAST) and (name != "all" or len(reach) == 1)
+        (name, figures)
+        for name, figures in reach.items()
+        if figures["nearest"] > max(POOR * figures["nearest_own"], LEAST)
+        and (name != "all" or len(reach) == 1)
     ]
     if not poor:
         return ""
     whose = ", ".join(
-        f"{name} ({own['nearest']:.2f} away, its own draws {own['nearest_own']:.2f})" for name, own in poor
+        f"{name} ({figures['nearest']:.2f} away, its own draws {figures['nearest_own']:.2f})"
+        for name, figures in poor
     )
     return (
         f"The behaviour model reaches what was recorded poorly for {whose}: the nearest of {PROPOSALS} proposals lies "
@@ -85,15 +87,15 @@ def _figures(key: jax.Array, behaviour: Any, obs: jax.Array, action: jax.Array) 
     # One of them stands for an action that the behaviour took; of the others it should be as near as recorded ones.
     which = jax.random.randint(own_key, (len(obs), 1), 0, PROPOSALS + 1)
     others = (which + 1 + jnp.arange(PROPOSALS)[None]) % (PROPOSALS + 1)
-    own = jnp.take_along_axis(drawn, which[..., None], axis=1)
+    own_draw = jnp.take_along_axis(drawn, which[..., None], axis=1)
     proposal = jnp.take_along_axis(drawn, others[..., None], axis=1)
-    found = {
+    figures = {
         "nearest": _nearest(action[:, None], proposal),
-        "nearest_own": _nearest(own, proposal),
+        "nearest_own": _nearest(own_draw, proposal),
         "variance": jnp.mean(jnp.var(proposal, axis=1), axis=-1),
     }
     density = behaviour.log_prob(obs, action[:, None])
-    return found if density is None else {**found, "log_likelihood": density[:, 0]}
+    return figures if density is None else {**figures, "log_likelihood": density[:, 0]}
 
 
 def _nearest(one: jax.Array, others: jax.Array) -> jax.Array:

@@ -20,7 +20,7 @@ from rci.pipeline.assessing.logs import Logs, logs_of
 from rci.pipeline.assessing.parts import check_logs, runs_of
 from rci.pipeline.assessing.plan import PARTS, folder_of, part_of, plan, policy_names, promised_rate
 from rci.pipeline.assessing.settings import AssessConfig, assess_config
-from rci.pipeline.assessing.time_left import Tell, TimeLeft
+from rci.pipeline.assessing.time_left import OnProgress, TimeLeft
 from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_timed, write_json
 
 
@@ -92,7 +92,7 @@ def run_assessment(
     labels: str | Path | None,
     engine: Engine,
     report: Report,
-    tell: Tell,
+    on_progress: OnProgress,
     command: str,
 ) -> Assessment:
     """Do what is not yet done, and write assessment.json and the page."""
@@ -106,7 +106,7 @@ def run_assessment(
     with alone_in(out):
         write_json(out / "config.json", {"command": command, "settings": config.as_table()})
         run_tasks(place.jobs, LOCAL, report, pool=ThisProcess(report))
-        return _run(config, place, str(logs), share, out, engine, report, tell, command)
+        return _run(config, place, str(logs), share, out, engine, report, on_progress, command)
 
 
 def _run(
@@ -117,7 +117,7 @@ def _run(
     out: Path,
     engine: Engine,
     report: Report,
-    tell: Tell,
+    on_progress: OnProgress,
     command: str,
 ) -> Assessment:
     episodes, labels = store.read(place.episodes, "episodes"), store.read(place.labels, "labels")
@@ -127,7 +127,7 @@ def _run(
     jobs = plan(config, budget, place.episodes, place.labels, out, rate)
     planned = {job.name for job in jobs}
     timings = {name: seconds for name, seconds in read_timings(out).items() if name in planned}
-    run_timed(jobs, out, engine, TimeLeft(jobs, report, tell), timings)
+    run_timed(jobs, out, engine, TimeLeft(jobs, report, on_progress), timings)
     choosing, judging = (store.read(out / f"estimates-{part}", "estimates") for part in PARTS[1:])
     chosen = choose_policy(choosing.policies, policy_names(config, budget), budget)
     verdict = judging[chosen].verdict(budget)

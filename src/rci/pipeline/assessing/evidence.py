@@ -90,8 +90,8 @@ class HeldOut:
         """Stopped episodes, spread over their lengths."""
         stopped = np.flatnonzero(self.labels.stopped)
         stopped = stopped[np.argsort(self.kept[stopped], kind="stable")]
-        places = np.linspace(0, len(stopped) - 1, min(count, len(stopped)) + 2)[1:-1]
-        return list(dict.fromkeys(stopped[np.round(places).astype(int)].tolist()))
+        positions = np.linspace(0, len(stopped) - 1, min(count, len(stopped)) + 2)[1:-1]
+        return list(dict.fromkeys(stopped[np.round(positions).astype(int)].tolist()))
 
     def _cost(self, i: int) -> Array:
         return np.asarray(np.split(self.costs.total, self.costs.step_offset[1:-1])[i])

@@ -74,7 +74,7 @@ def _to_import(path: Path, mapping: Any, output: Path) -> Logs:
 
 
 def _digest(path: Path) -> str:
-    """What the files of the logs hold; the name of a dataset that is no file of ours."""
+    """What the files of the logs hold; the name of a dataset in a foreign format."""
     digest = hashlib.sha256()
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     for one in files:

@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from rci.engines.engine import Named, Report
 from rci.pipeline.jobs import Job
 
-Tell = Callable[[int, int, float], None]  # jobs done, jobs in all, seconds left (inf = not known)
+OnProgress = Callable[[int, int, float], None]  # jobs done, jobs in all, seconds left (inf = not known)
 WEIGHTS = {"behaviour": 1.0, "redistribute": 0.5, "learn": 5.0, "estimate": 5.0}  # of stages that train
 OTHERS = 0.05
-ENOUGH = 0.02  # of the work is done in this run before a time is told
+ENOUGH = 0.02  # of the work is done in this run before a time is shown
 
 
 class TimeLeft:
-    """A report that passes on what it hears, and tells how much is left after each job that trains something."""
+    """A report that passes on what it hears, and shows how much is left after each job that trains something."""
 
-    def __init__(self, jobs: Sequence[Job], report: Report, tell: Tell) -> None:
-        self.report, self.tell = report, tell
+    def __init__(self, jobs: Sequence[Job], report: Report, on_progress: OnProgress) -> None:
+        self.report, self.on_progress = report, on_progress
         self.weight = {job.name: OTHERS if _cheap(job) else WEIGHTS[job.stage] for job in jobs}
         self.share = dict.fromkeys(self.weight, 0.0)
         self.unchanged = 0.0  # work that an earlier run did
@@ -36,7 +36,7 @@ class TimeLeft:
             done = sum(one == 1.0 for one in self.share.values())
             if self.weight[task.name] == OTHERS:
                 return
-            self.tell(done, len(self.share), self.seconds_left())
+            self.on_progress(done, len(self.share), self.seconds_left())
 
     def seconds_left(self) -> float:
         """At the pace of this run so far; infinite while that is not known."""

@@ -54,7 +54,7 @@ def print_text(text: Any) -> None:
 
 
 def warn(sentence: str) -> None:
-    """A sentence that is no error, on standard error."""
+    """A remark on standard error; the command goes on."""
     typer.echo(printable(f"rci: {sentence}"), err=True)
 
 

@@ -146,7 +146,7 @@ def run_comparison(
         jobs = plan(variants, seeds, seed, logged, out)
         timings = read_timings(out)
         run_timed(jobs, out, engine, report, timings)
-        # The page is no artefact: it is cheap, and written anew each time.
+        # The page is cheap, so it is written anew each time and is not kept as an artefact.
         with reporting(report, "comparison"):
             oracle = _oracle_beside(logged["episodes"], episodes)
             return _write(out, variants, jobs, seeds, episodes, labels, oracle, risk, timings, command)
@@ -207,7 +207,9 @@ def over_seeds(variant: Variant, rows: Sequence[Row]) -> VariantResult:
         return_equivalent=all(row["return_equivalent"] for row in own),
         seeds=len(own),
         values=values,
-        half_width={name: t_half_width(told) if len(told) > 1 else None for name, told in values.items()},
+        half_width={
+            name: t_half_width(samples) if len(samples) > 1 else None for name, samples in values.items()
+        },
     )
 
 

@@ -22,7 +22,7 @@ from rci.formats.importing.stream import unheard
 from rci.pipeline.commands.remote_dataset import fetched, is_address
 from rci.pipeline.commands.replacing import refuse_other_settings
 
-Told = tuple[dict[str, Any], str]  # a result for machines, and the same for people
+Output = tuple[dict[str, Any], str]  # a result for machines, and the same for people
 LEROBOT = "lerobot"
 MAPPED = ("bags", "logs", LEROBOT)
 ENDINGS = {".csv": "costs", ".hdf5": "dsrl", ".h5": "dsrl", ".parquet": "parquet"}
@@ -38,13 +38,13 @@ def import_to(
     continuing: Callable[[int], None] = unheard,
     partial: bool = False,
     overwrite: bool = False,
-) -> Told:
+) -> Output:
     """Write a dataset of others as episodes, its stops as labels, and where a person drove as takeovers.
 
     It may be at an address.
 
-    If it was interrupted before it goes on from there, and tells `continuing` how many steps are written. overwrite:
-    whether episodes of another source may be replaced.
+    If it was interrupted before it goes on from there, and calls `continuing` with how many steps are written.
+    overwrite: whether episodes of another source may be replaced.
     """
     if data_format is not None and data_format not in SOURCES:
         raise unknown_name("format", data_format, SOURCES)
@@ -72,7 +72,7 @@ def _import_file(
     continuing: Callable[[int], None],
     partial: bool,
     overwrite: bool,
-) -> Told:
+) -> Output:
     kind = data_format or guess_format(source)
     if mapping is not None and kind not in MAPPED:
         raise RciError(
@@ -92,33 +92,33 @@ def _import_file(
     if not overwrite:
         refuse_other_settings(out, made.config, made.seed)
     kept = cost_place if cost_above is not None else None
-    found = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
+    imported = convert_dataset(source, out, kind, progress, kept, made, continuing, **options)
     cost_place.unlink(missing_ok=True)  # only needed to find the stops
-    labels = found.labels(cost_above)
-    lines = [f"{len(found.lengths)} episodes, {int(found.lengths.sum())} steps, read as {kind}: {out}"]
-    beside = Provenance({"source": Path(source).name}, 0, {"episodes": found.episodes_hash})
-    places = [str(out)]
+    labels = imported.labels(cost_above)
+    lines = [f"{len(imported.lengths)} episodes, {int(imported.lengths.sum())} steps, read as {kind}: {out}"]
+    beside = Provenance({"source": Path(source).name}, 0, {"episodes": imported.episodes_hash})
+    written = [str(out)]
     if labels is not None:
-        places.append(str(write(labels_place, labels, beside)))
+        written.append(str(write(labels_place, labels, beside)))
         lines.append(f"{int(labels.stopped.sum())} of them stopped: {labels_place}")
     else:
         lines.append("nothing is known of stops: `rci label` or `rci serve` comes next")
     takeovers = None
-    if found.human is not None:
-        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), found.human)
-        places.append(str(write(takeovers_place, takeovers, beside)))
+    if imported.human is not None:
+        takeovers = Takeovers.from_flags(read(out, "episodes", verify=False), imported.human)
+        written.append(str(write(takeovers_place, takeovers, beside)))
         lines.append(f"{len(takeovers)} takeovers: {takeovers_place}")
-    told = {
+    result = {
         "format": kind,
-        "episodes": len(found.lengths),
-        "steps": int(found.lengths.sum()),
+        "episodes": len(imported.lengths),
+        "steps": int(imported.lengths.sum()),
         "stopped": None if labels is None else int(labels.stopped.sum()),
         **({} if takeovers is None else {"takeovers": len(takeovers)}),
-        "continued_from": found.continued_from,
-        "notes": list(found.notes),
-        "out": places,
+        "continued_from": imported.continued_from,
+        "notes": list(imported.notes),
+        "out": written,
     }
-    return told, "\n".join([*(f"note: {note}" for note in found.notes), *lines])
+    return result, "\n".join([*(f"note: {note}" for note in imported.notes), *lines])
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def export_data(
     data_format: str | None,
     overwrite: bool,
     wish: LeRobotWish = AS_IT_IS,
-) -> Told:
+) -> Output:
     """Write episodes with their labels and costs for other programs."""
     guessed = "minari" if "/" in out and not Path(out).suffix else ""
     kind = data_format or (LEROBOT if wish.source else ENDINGS.get(Path(out).suffix, guessed))
@@ -185,7 +185,7 @@ def export_data(
     return {"format": kind, "out": str(place)}, f"written as {kind}: {place}"
 
 
-def export_policy(policy: Path, out: Path, seed: int) -> Told:
+def export_policy(policy: Path, out: Path, seed: int) -> Output:
     """Write a policy as an ONNX file."""
     from rci.deploy.onnx import export_onnx
     from rci.learning import restore_policy
@@ -199,8 +199,8 @@ def export_policy(policy: Path, out: Path, seed: int) -> Told:
 
 def write_monitor(
     costs: Path, episodes: Path, labels: Path, out: Path, false_alarms: float, overwrite: bool = False
-) -> Told:
-    """Fit the level of a monitor, write it, and tell how early it is."""
+) -> Output:
+    """Fit the level of a monitor, write it, and report how early it is."""
     from rci.evaluation.detection import RATES
     from rci.pipeline.commands.replacing import refuse_other_settings
     from rci.pipeline.monitor import LEARNED_BY_HEART, fit_monitor, judge_monitor
@@ -230,14 +230,14 @@ def write_monitor(
     watched = [f"it watches {what}: {', '.join(labels)}" for what, labels in labels_in(saved.info).items()]
     named = "\n".join([str(saved), *watched, str(out)])
     if not rows:
-        told = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
+        result = {"monitor": str(out), "detection": None, "rows": [], **saved.info}
         unknown = f"{safe} safe and {stopped} stopped episodes; it takes at least 2 and 1"
-        return told, f"{named}\nhow early it is cannot be estimated from {unknown}"
+        return result, f"{named}\nhow early it is cannot be estimated from {unknown}"
     task = TASKS.get(parts[1].task)
     picture = detection_picture(rows, None if task is None else task.step_seconds)
     folder.mkdir(parents=True, exist_ok=True)
     write_file(folder / "detection.json", json.dumps(rows, indent=1).encode())
     for name, content in picture.files().items():
         write_file(folder / name, content)
-    told = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
-    return told, f"{named}\nhow early it is: {folder}"
+    result = {"monitor": str(out), "detection": str(folder), "rows": rows, **saved.info}
+    return result, f"{named}\nhow early it is: {folder}"

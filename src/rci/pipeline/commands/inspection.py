@@ -38,7 +38,7 @@ def describe(path: Path, verify: bool) -> dict[str, Any]:
 def describe_lines(path: Path, description: dict[str, Any]) -> list[str]:
     """The same as lines of text."""
     lines = [f"{path}: {description['kind']}, {_size(description['bytes'])}, {description['hash'][:12]}"]
-    lines += [f"  {name}: {_told(value)}" for name, value in description["numbers"].items()]
+    lines += [f"  {name}: {_text(value)}" for name, value in description["numbers"].items()]
     lines += [
         f"  {name}.npy  {entry['dtype']} {'x'.join(map(str, entry['shape'])) or 'scalar'}"
         for name, entry in list(description["arrays"].items())[:12]
@@ -74,8 +74,8 @@ def _numbers(record: Any) -> dict[str, Any]:
         reasons = {"stopped_by_channel": why} if why else {}
         return {"episodes": len(record), "stopped": int(record.stopped.sum()), **reasons}
     if isinstance(record, StepCosts):
-        told = record.info["by_channel"][record.channels[0]] if "by_channel" in record.info else record.info
-        figures = {k: record.figure(k) for k, v in told.items() if isinstance(v, int | float)}
+        named = record.info["by_channel"][record.channels[0]] if "by_channel" in record.info else record.info
+        figures = {k: record.figure(k) for k, v in named.items() if isinstance(v, int | float)}
         unit = {} if record.unit == "cost" else {"unit": record.unit}
         kind = {"method": record.method, "return_equivalent": record.return_equivalent, **unit}
         return {**kind, **named_channels(record.channels), **figures}
@@ -119,7 +119,7 @@ def _few(keys: Sequence[str]) -> str:
     return f"{len(different)} different: {', '.join(different[:MOST_KEYS])}{more}"
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     """A number as it is, names one after the other, numbers by channel with their names."""
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return ", ".join(value)

@@ -41,7 +41,7 @@ class RemoteEntry:
 
 
 def is_address(source: str) -> bool:
-    """Whether this is no path of this machine and no id."""
+    """Whether this is an address: neither a path of this machine nor an id."""
     return "://" in source
 
 
@@ -73,9 +73,9 @@ def fetched(address: str, out: Path, progress: Callable[[float], None]) -> Itera
             try:
                 yield place
             except RciError as error:
-                told = str(error).replace(str(place), address.rstrip("/"))
+                message = str(error).replace(str(place), address.rstrip("/"))
                 raise RciError(
-                    f"{told} What was fetched is kept in {folder}; the same command does not fetch it again."
+                    f"{message} What was fetched is kept in {folder}; the same command does not fetch it again."
                 ) from error
             shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:
@@ -134,12 +134,12 @@ def _listing(system: Any, root: str, address: str) -> list[RemoteEntry]:
 
 def _keep_if_same(folder: Path, address: str, entries: list[RemoteEntry]) -> None:
     """Throw away what was fetched of something else, or before it changed."""
-    told = json.dumps([address, [vars(entry) for entry in entries]])
+    listing = json.dumps([address, [vars(entry) for entry in entries]])
     with contextlib.suppress(OSError, ValueError):
-        if (folder / LISTING).read_text(encoding="utf-8") == told:
+        if (folder / LISTING).read_text(encoding="utf-8") == listing:
             return
     shutil.rmtree(folder / "data", ignore_errors=True)
-    write_file(folder / LISTING, told.encode())
+    write_file(folder / LISTING, listing.encode())
 
 
 def _fetch_all(

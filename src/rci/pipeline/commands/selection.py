@@ -52,7 +52,7 @@ def select_policies(
         # Percentiles and budgets by channel are of step costs, and no chance of a stop is held against them.
         by_chance = budget is None or not isinstance(parse_budget(budget), str)
         with reporting(report, "judge") as progress:
-            found = select(
+            selection = select(
                 policies,
                 episodes,
                 labels,
@@ -66,9 +66,9 @@ def select_policies(
                 **options,
             )
     rows = []
-    allowed = float(found.budget) if by_chance and found.budget is not None else None
-    for path, policy, judged, estimate in zip(paths, policies, found.judgements, estimates):
-        own = {
+    allowed = float(selection.budget) if by_chance and selection.budget is not None else None
+    for path, policy, judged, estimate in zip(paths, policies, selection.judgements, estimates):
+        predicted = {
             name: policy.info[name] for name in ("predicted_return", "predicted_cost") if name in policy.info
         }
         rows.append(
@@ -79,16 +79,16 @@ def select_policies(
                 "worse_than_logs": estimate.worse_than_logs,
                 "verdict": None if allowed is None else estimate.verdict(allowed).word,
                 **_by_channel(asdict(judged), costs.channels),
-                **own,
+                **predicted,
             }
         )
-    threshold = None if found.threshold is None else [_finite(number) for number in found.threshold]
+    threshold = None if selection.threshold is None else [_finite(number) for number in selection.threshold]
     return {
-        "chosen": str(paths[found.chosen]) if found.kept else None,
-        "rule": found.rule,
-        "budget": found.budget,
-        "threshold": _told(threshold, costs.channels),
-        "share": found.share,
+        "chosen": str(paths[selection.chosen]) if selection.kept else None,
+        "rule": selection.rule,
+        "budget": selection.budget,
+        "threshold": _named(threshold, costs.channels),
+        "share": selection.share,
         "policies": rows,
     }
 
@@ -151,11 +151,11 @@ def _stops(stop: Sequence[float]) -> str:
 def _by_channel(judged: Row, channels: Sequence[str]) -> Row:
     """A judgement with its costs under the names of their channels, or as one number."""
     names = [name for name in judged if name.startswith(("expected_cost", "cost_"))]
-    told = {name: _told(judged[name], channels) for name in names}
-    return {name: value for name, value in {**judged, **told}.items() if name != "channels"}
+    by_name = {name: _named(judged[name], channels) for name in names}
+    return {name: value for name, value in {**judged, **by_name}.items() if name != "channels"}
 
 
-def _told(numbers: Sequence[Any] | None, channels: Sequence[str]) -> Any:
+def _named(numbers: Sequence[Any] | None, channels: Sequence[str]) -> Any:
     if numbers is None:
         return None
     return dict(zip(channels, numbers)) if channels else numbers[0]

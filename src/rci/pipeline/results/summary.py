@@ -136,10 +136,10 @@ def method_result(
     mine = tuple(scores[entry] for entry in members)
     policies = [store.read_manifest(out / "policies" / entry.name)["meta"]["info"] for entry in members]
     named = policies[0].get("channels", ())
-    own = limits(first.budget, named)
-    unlimited = all(limit == math.inf for limit in own)
-    # Limits of channels are none on all violations together, and a percentile is no share of episodes.
-    share = math.inf if unlimited else None if named or isinstance(own[0], str) else own[0]
+    bounds = limits(first.budget, named)
+    unlimited = all(limit == math.inf for limit in bounds)
+    # Limits of channels do not bound all violations together, and a percentile is not a share of episodes.
+    share = math.inf if unlimited else None if named or isinstance(bounds[0], str) else bounds[0]
     blind = [scores[entry] for entry in scores if entry.method == "reward-only"]
     possible, way = shares(
         measure, *([(s.mean_return, s.violation_rate) for s in part] for part in (mine, blind))
@@ -222,8 +222,8 @@ def policy_critic_maps(policy: Policy, probe: Probe, method: str, budget: str) -
     channels, (_, expected_cost) = policy.info.get("channels", ()), predict_values(policy, probe.obs)
     if not channels:
         return [CriticMap(method, budget, expected_cost)]
-    own = [CriticMap(method, budget, expected_cost[..., k], name) for k, name in enumerate(channels)]
-    return [CriticMap(method, budget, expected_cost.sum(axis=-1)), *own]
+    by_channel = [CriticMap(method, budget, expected_cost[..., k], name) for k, name in enumerate(channels)]
+    return [CriticMap(method, budget, expected_cost.sum(axis=-1)), *by_channel]
 
 
 def field_maps(config: RunConfig, out: Path, task: Task) -> tuple[FieldMap, ...]:
@@ -251,7 +251,7 @@ def policy_field_map(policy: Policy, probe: Probe, method: str, budget: str) -> 
     from rci.reporting.run.contents import FieldMap
 
     if probe.arrow is None:
-        raise RciError("the actions of this task are no arrows on its map, so it has no vector field.")
+        raise RciError("the actions of this task are not arrows on its map, so it has no vector field.")
     acting = restore_policy(policy)
     action = acting.act(probe.obs.reshape(-1, *probe.obs.shape[2:]))
     expected_return, expected_cost = predict_values(acting, probe.obs)
@@ -280,8 +280,9 @@ def field_entries(config: RunConfig) -> list[Entry]:
     limited = [method for method in config.compare.methods if method != "reward-only"]
     chosen = first_policies(config, "reward-only")
     if limited:
-        own = first_policies(config, main_method(limited) or limited[-1])[::-1]
-        chosen += dict.fromkeys((own[0], own[len(own) // 2], own[-1]))  # the same one twice if there are few
+        by_budget = first_policies(config, main_method(limited) or limited[-1])[::-1]
+        # a dict, as they are the same one twice if there are few
+        chosen += dict.fromkeys((by_budget[0], by_budget[len(by_budget) // 2], by_budget[-1]))
     return chosen
 
 
@@ -289,8 +290,8 @@ def first_policies(config: RunConfig, method: str) -> list[Entry]:
     """The policies of a method's first seed, from its tightest budget to its loosest; none if it is not compared."""
     from rci.reporting.numbers import tightness
 
-    own = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
-    return sorted(own, key=lambda entry: tightness(entry.budget))
+    policies = [entry for entry in entries(config) if entry.method == method and entry.seed == 0]
+    return sorted(policies, key=lambda entry: tightness(entry.budget))
 
 
 def read_demonstrators(config: RunConfig, out: Path) -> dict[str, Any] | None:

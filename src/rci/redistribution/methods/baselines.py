@@ -57,9 +57,9 @@ def _predict_zero(state: Any, episodes: Episodes, lengths: Array) -> Array:
 def _predict_risk(state: Any, episodes: Episodes, lengths: Array) -> Array:
     task = TASKS.get(episodes.task)
     if task is None or task.risk is None:
-        known = ", ".join(name for name, task in TASKS.items() if task.risk is not None)
+        with_risk = ", ".join(name for name, task in TASKS.items() if task.risk is not None)
         raise RciError(
-            f"'oracle' needs a task whose exact risk is known ({known}); these episodes are of "
+            f"'oracle' needs a task whose exact risk is known ({with_risk}); these episodes are of "
             f"{episodes.task or 'no known task'}."
         )
     return pad(task.risk(episodes), episodes.step_offset, lengths)

@@ -16,7 +16,7 @@ state that begins episodes and is met later too has two kinds of targets; with a
 Deviates:
 - the prediction after step t is made from obs[t + 1], which the paper's prefix (obs[0..t], action[0..t]) does not hold.
   The last of them, where the episode was stopped, has no say: there the sum is made exact.
-- trained on every state alike, as with `loss = "prefix"` of rudder; there is no episode for it to read as a whole.
+- trained on every state alike, as with `loss = "prefix"` of rudder; it never reads an episode as a whole.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Watching:
     rows: Sequence[Mapping[str, Any]]
     calibration: Sequence[
         Sequence[float]
-    ]  # [bins, 3]: predicted, observed, steps; none where it is no chance
+    ]  # [bins, 3]: predicted, observed, steps; none where it is not a chance
     calibration_error: float | None
 
 

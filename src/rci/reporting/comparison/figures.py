@@ -40,7 +40,7 @@ def pictures(comparison: ComparisonInput) -> dict[str, Picture]:
         "correlations": render(
             "correlations",
             "Rank correlations of step costs within stopped episodes: "
-            + "; ".join(f"{result.variant} {_told(result)}" for result in comparison.results)
+            + "; ".join(f"{result.variant} {_correlations_text(result)}" for result in comparison.results)
             + ".",
             "Rank correlation of the step costs within stopped episodes, with what each step added to the exact risk "
             "where that is known, and with time. Lines: 95% intervals over seeds; small dots: single seeds.",
@@ -211,6 +211,6 @@ def _shortened(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-def _told(result: VariantResult) -> str:
-    known = [name for name in CORRELATIONS if result.values.get(name)]
-    return " and ".join(f"{number(result.mean(name))} ({FIGURES[name].split()[0]})" for name in known)
+def _correlations_text(result: VariantResult) -> str:
+    names = [name for name in CORRELATIONS if result.values.get(name)]
+    return " and ".join(f"{number(result.mean(name))} ({FIGURES[name].split()[0]})" for name in names)

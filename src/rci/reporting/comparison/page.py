@@ -31,25 +31,25 @@ def write_comparison(comparison: ComparisonInput, folder: Path) -> Path:
 def headline(comparison: ComparisonInput) -> list[str]:
     """The outcome in two sentences: who points best at danger, and what was compared."""
     results = comparison.results
-    known = [result for result in results if result.mean("rise_correlation") is not None]
-    rivals = [result for result in known if result.method not in REFERENCES] or known
+    with_risk = [result for result in results if result.mean("rise_correlation") is not None]
+    rivals = [result for result in with_risk if result.method not in REFERENCES] or with_risk
     sentences = []
     if rivals:
         best = max(rivals, key=lambda result: result.mean("rise_correlation") or 0.0)
         least = (best.mean("rise_correlation") or 0.0) - (best.half_width.get("rise_correlation") or 0.0)
         sentences.append(
             f"{best.variant} follows what each step added to the exact risk most closely: a rank correlation of "
-            f"{best.told('rise_correlation')} within stopped episodes."
+            f"{best.text('rise_correlation')} within stopped episodes."
             if least > 0.0
             else "No variant is sure to follow what each step added to the exact risk: the highest rank correlation "
-            f"within stopped episodes is {best.told('rise_correlation')}, of {best.variant}."
+            f"within stopped episodes is {best.text('rise_correlation')}, of {best.variant}."
         )
     else:
         rivals = [result for result in results if result.method not in REFERENCES] or list(results)
         best = max(rivals, key=lambda result: result.mean("time_correlation") or 0.0)
         sentences.append(
             f"The exact risk of these episodes is not known. The costs of {best.variant} rise most steadily towards "
-            f"the stop: a rank correlation with time of {best.told('time_correlation')}."
+            f"the stop: a rank correlation with time of {best.text('time_correlation')}."
         )
     labels = comparison.labels
     sentences.append(

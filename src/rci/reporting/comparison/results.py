@@ -31,7 +31,7 @@ FIGURES = {
     "largest_gap": "largest gap",
 }
 MODEL = "matched_pairs_accuracy"  # from here on, the figures are about the model and its fit
-PLACES = {"epochs": 1, "seconds": 1}  # decimals; all else has three
+DECIMALS = {"epochs": 1, "seconds": 1}  # decimals; all else has three
 REFERENCES = ("oracle", "sparse", "uniform")  # methods that learn nothing, to be compared with
 
 
@@ -49,14 +49,14 @@ class VariantResult(NamedTuple):
         """A figure over all seeds; None where it is not known."""
         return float(np.mean(self.values[name])) if self.values.get(name) else None
 
-    def told(self, name: str) -> str:
+    def text(self, name: str) -> str:
         """A figure with its interval, as in 0.512 ± 0.034."""
         mean, half = self.mean(name), self.half_width.get(name)
         if mean is None:
             return MISSING
         if name == "largest_gap":
             return number(max(self.values[name]))
-        return with_error(mean, half, PLACES.get(name, 3))
+        return with_error(mean, half, DECIMALS.get(name, 3))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +97,9 @@ def columns(results: Sequence[VariantResult]) -> dict[str, list[str]]:
         "seeds": [str(result.seeds) for result in results],
     }
     for name, header in FIGURES.items():
-        told = [result.told(name) for result in results]
-        if set(told) != {MISSING}:
-            cells[header] = told
+        texts = [result.text(name) for result in results]
+        if set(texts) != {MISSING}:
+            cells[header] = texts
     return cells
 
 

@@ -95,7 +95,7 @@ def reliability_plot(calibration: ArrayLike, look: Look) -> Figure:
 
 
 def pooled(info: Mapping[str, Any]) -> Array | None:
-    """The reliability table that a fit tells of itself, [bins, 3], of all channels as one; None if it has none."""
+    """The reliability table that a fit reports, [bins, 3], of all channels as one; None if it has none."""
     parts = list(info["by_channel"].values()) if "by_channel" in info else [info]
     rows = [row for part in parts for row in part.get("calibration") or []]
     if not rows:

@@ -121,7 +121,7 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
     ratio = frame_ratio(film.scene, film.obs[0])
     most = MOST_FRAMES[ratio > 0.6, ratio > 2.0] - 1
     stride = -(-film.span // most)
-    places = -(-film.span // stride)
+    columns = -(-film.span // stride)
     timeline = WIDTH - LEFT - RIGHT
     width = FRAME_SHARE * timeline / most  # short episodes have fewer frames, not larger ones
     frames = TITLE + ABOVE, TITLE + ABOVE + width * ratio  # inches from the top: where they begin and end
@@ -136,13 +136,13 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
     rows = []
     for height in heights:
         axes = figure.add_axes((*point(LEFT, top + height), timeline / WIDTH, height / total))
-        axes.set_xlim(0, places * stride)
+        axes.set_xlim(0, columns * stride)
         rows.append(axes)
         top += height + GAP
     time_axis(film, rows)
     figure.text(*point(0.1, 0.06), film.title, fontsize=10.0, fontweight="bold", color=INK, va="top")
     for place, moment in frame_moments(film.last, stride, np.flatnonzero(film.unsafe)[:1].tolist()):
-        centre, at = (LEFT + timeline * part / places for part in (place, moment / stride))
+        centre, at = (LEFT + timeline * part / columns for part in (place, moment / stride))
         unsafe = bool(film.unsafe[moment])
         axes = figure.add_axes((*point(centre - width / 2, frames[1]), width / WIDTH, width * ratio / total))
         film.scene(axes, film.obs[moment])
@@ -159,7 +159,7 @@ def _strip(film: Film, heights: Sequence[float]) -> tuple[Figure, list[Axes]]:
 
 
 def time_axis(film: Film, rows: Sequence[Axes]) -> None:
-    """Moments on the horizontal axis of rows that share it, told in seconds where a step has some."""
+    """Moments on the horizontal axis of rows that share it, given in seconds where a step has some."""
     for axes in rows:
         ticks(axes.xaxis, 10, integer=True)
         axes.tick_params(axis="x", labelbottom=False, length=0)

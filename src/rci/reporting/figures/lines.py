@@ -143,7 +143,7 @@ def shift(rows: Sequence[Row]) -> Figure:
 def _detection_line(
     axes: Axes, rows: Sequence[Row], name: str, look: Look, label: str, scale: float = 1.0
 ) -> None:
-    """A line with the band around it; nothing where there are no rows."""
+    """A line with the band around it; nothing without rows."""
     rate = [row["false_alarm_rate"] for row in rows]
     middle, low, high = (
         scale * np.array([row[key] for row in rows], float) for key in (name, f"{name}_low", f"{name}_high")

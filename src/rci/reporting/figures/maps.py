@@ -115,9 +115,9 @@ def map_panels(
     Free places come first and hold empty axes.
     """
     shared, ratio, free = share_colours(maps), _ratio(probe), arrangement.free
-    places = free + len(maps)
-    columns = arrangement.columns or map_columns(places, ratio)
-    rows, gaps = -(-places // columns), (columns - 1) * GAP[shared]
+    cells = free + len(maps)
+    columns = arrangement.columns or map_columns(cells, ratio)
+    rows, gaps = -(-cells // columns), (columns - 1) * GAP[shared]
     width = (arrangement.width - LEFT - RIGHT - gaps) / columns
     width = width if ratio < FLAT else min(width, WIDEST)
     height = width * ratio
@@ -137,10 +137,10 @@ def map_panels(
         budget = "" if entry.budget in ("inf", "none") else f", budget {entry.budget}"
         channel = f": {entry.channel}" if isinstance(entry, CriticMap) and entry.channel else ""
         axes.set_title(f"{entry.method}{budget}{channel}", color=style[entry.method].ink, pad=4.0)
-        lowest, leftmost = i + columns >= places, i % columns == 0
+        lowest, leftmost = i + columns >= cells, i % columns == 0
         axes.tick_params(labelbottom=lowest, labelleft=leftmost)
         axes.set(xlabel=probe.x_label if lowest else "", ylabel=probe.y_label if leftmost else "")
-        if not shared or i == places - 1:
+        if not shared or i == cells - 1:
             # One key beside all rows, or one beside each map.
             high = total - FOOT - HEAD if shared else height
             right = (across - RIGHT if shared else left + width) + KEY

@@ -16,7 +16,7 @@ from rci.data.record import Array
 from rci.data.types import Episodes
 from rci.reporting.figures.axes import heading, marked_line, name_rows, percent_tick, ticks, tidy
 from rci.reporting.figures.palette import FAINT, INK, KNOWN, QUIET, Look, sheet
-from rci.reporting.numbers import column_places, fixed, percent
+from rci.reporting.numbers import column_decimals, fixed, percent
 from rci.reporting.run.contents import KnownDanger, LadderOf
 from rci.reporting.run.rows import ResultRow
 
@@ -67,7 +67,7 @@ def violation_bars(rows: Sequence[ResultRow], style: Looks) -> Figure:
 def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
     """Mean return of each method with its standard error over seeds; small dots are seeds."""
     figure, axes, lines = _rows_figure("Mean return", rows, style)
-    places = column_places(row.mean_return for row in rows)
+    decimals = column_decimals(row.mean_return for row in rows)
     lowest = min(min(row.seed_returns) for row in rows)
     highest = max(max(row.seed_returns) for row in rows)
     room = (highest - lowest) or abs(highest) or 1.0
@@ -80,7 +80,7 @@ def return_dots(rows: Sequence[ResultRow], style: Looks) -> Figure:
         look = style[row.method]
         axes.plot([row.mean_return - error, row.mean_return + error], [y, y], color=look.ink, linewidth=1.4)
         axes.plot(row.mean_return, y, look.marker, color=look.color, markeredgecolor="white", markersize=7)
-    _values(axes, [(fixed(row.mean_return, places), y) for row, y in lines])
+    _values(axes, [(fixed(row.mean_return, decimals), y) for row, y in lines])
     axes.set_xlim(lowest - 0.08 * room, highest + 0.08 * room)
     ticks(axes.xaxis, 5)
     return figure
@@ -98,7 +98,7 @@ def trade_off(rows: Sequence[ResultRow], style: Looks, reference: Sequence[Known
     ends = []
     if reference:
         x, y = (
-            np.array([getattr(known, name) for known in reference])
+            np.array([getattr(driver, name) for driver in reference])
             for name in ("violation_rate", "mean_return")
         )
         axes.plot(
@@ -215,7 +215,7 @@ def _rows_figure(
     title: str, rows: Sequence[ResultRow], style: Looks
 ) -> tuple[Figure, Axes, list[tuple[ResultRow, float]]]:
     """An empty figure with a line for each row under the headings of its group, and the height of each row."""
-    places, names, y = [], [], 0.0
+    heights, names, y = [], [], 0.0
     named = groups(rows)
     lines = sum(1.35 + len(group) for _, group in named)
     figure = sheet(0.75 + ROW_HEIGHT * lines)
@@ -224,7 +224,7 @@ def _rows_figure(
         heading(axes, y, name)
         for label, row in group:
             y += 1.0
-            places.append((row, y))
+            heights.append((row, y))
             names.append((y, label, style[row.method].ink))
         y += 1.35
     axes.set_ylim(y - 0.7, -0.6)
@@ -232,7 +232,7 @@ def _rows_figure(
     for text, (_, _, ink) in zip(axes.get_yticklabels(), names):
         text.set(color=ink, fontsize=8.5)
     name_rows(axes)
-    return figure, axes, places
+    return figure, axes, heights
 
 
 def _seed_dots(axes: Axes, values: Sequence[float], y: float) -> None:

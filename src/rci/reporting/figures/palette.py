@@ -106,15 +106,15 @@ def looks(methods: Iterable[str]) -> dict[str, Look]:
     """The look of each method, in the order in which methods are shown; unknown names take the free looks in turn."""
     names = set(methods)
     strangers = sorted(names - set(LOOKS))
-    known = {name: look for name, look in LOOKS.items() if name in names}
-    return known | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
+    used = {name: look for name, look in LOOKS.items() if name in names}
+    return used | {name: OTHERS[i % len(OTHERS)] for i, name in enumerate(strangers)}
 
 
 def study_looks(methods: Iterable[str]) -> dict[str, Look]:
     """The looks of the methods of a study, those first that a report has too; `rudder` is its `rci`."""
     order = ["rudder" if name == "rci" else name for name in LOOKS]
-    known = {name: place for place, name in enumerate(order)}
-    return variant_looks(sorted(set(methods), key=lambda name: (known.get(name, len(order)), name)))
+    position = {name: place for place, name in enumerate(order)}
+    return variant_looks(sorted(set(methods), key=lambda name: (position.get(name, len(order)), name)))
 
 
 def variant_looks(names: Sequence[str]) -> dict[str, Look]:

@@ -65,8 +65,8 @@ def training_curve(demonstrators: Mapping[str, Any]) -> Figure:
 def _histogram(title: str, quantity: str, values: Array, stopped: Array, edges: Array) -> Figure:
     figure = sheet(2.2)
     axes = figure.add_subplot(title=title, xlabel=quantity, ylabel="episodes")
-    bars = {"never stopped": (values[~stopped], FAINT), "stopped": (values[stopped], INK)}
-    shown = {name: entry for name, entry in bars.items() if len(entry[0])}
+    groups = {"never stopped": (values[~stopped], FAINT), "stopped": (values[stopped], INK)}
+    shown = {name: entry for name, entry in groups.items() if len(entry[0])}
     axes.hist(
         [entry[0] for entry in shown.values()],
         bins=edges.tolist(),

@@ -27,7 +27,7 @@ class Panel(NamedTuple):
 
     title: str
     value: Callable[[Outcome], Estimate | None]
-    told: Callable[[float], str]
+    text: Callable[[float], str]
     is_share: bool
 
 
@@ -50,7 +50,7 @@ def outcome_bars(outcomes: Sequence[Outcome], style: Looks) -> Figure:
 def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Looks) -> Figure:
     """One line per outcome under the heading of its setting, the same lines in every panel that has a number."""
     panels = [panel for panel in panels if any(panel.value(one) is not None for one in outcomes)]
-    lines, headings, end = _places(outcomes)
+    lines, headings, end = _heights(outcomes)
     stories = math.ceil(len(panels) / PANELS_ABREAST)
     abreast = min(len(panels), PANELS_ABREAST)
     names = max(len(one.method) for one in outcomes)
@@ -75,7 +75,7 @@ def panel_bars(outcomes: Sequence[Outcome], panels: Sequence[Panel], style: Look
     return figure
 
 
-def _places(outcomes: Sequence[Outcome]) -> tuple[list[Line], list[tuple[str, float]], float]:
+def _heights(outcomes: Sequence[Outcome]) -> tuple[list[Line], list[tuple[str, float]], float]:
     """The height of every line and heading, from the top down, and where the panel ends."""
     names = setting_names(list(dict.fromkeys(outcome.setting for outcome in outcomes)))
     lines: list[Line] = []
@@ -114,7 +114,7 @@ def _draw(axes: Axes, panel: Panel, lines: Sequence[Line], style: Looks) -> None
             )  # seen on dark bars too
             axes.plot(ends, [height + 0.15] * 2, color=INK, linewidth=1.3, zorder=4)
         axes.text(
-            1.02, height, panel.told(value.mean), transform=axes.get_yaxis_transform(), va="center", fontsize=8.0,
+            1.02, height, panel.text(value.mean), transform=axes.get_yaxis_transform(), va="center", fontsize=8.0,
             color=INK,
         )  # fmt: skip
         highest = max(highest, value.mean + error, *value.values)

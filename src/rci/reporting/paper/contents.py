@@ -200,7 +200,7 @@ def shown_order(setting: Setting) -> tuple[object, ...]:
 
 def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) -> dict[Setting, str]:
     """A name for each setting, made of what differs between them; empty if nothing does."""
-    told = {
+    texts = {
         "labelled": lambda value: f"{value:,} labels",
         "updates": lambda value: f"{value:,} updates",
         "noise": lambda value: f"{value} labels",
@@ -212,6 +212,6 @@ def setting_names(settings: Sequence[Setting], leave_out: Sequence[str] = ()) ->
         if name not in leave_out and len({getattr(setting, name) for setting in settings}) > 1
     ]
     return {
-        setting: ", ".join(told.get(name, str)(getattr(setting, name)) for name in differ)
+        setting: ", ".join(texts.get(name, str)(getattr(setting, name)) for name in differ)
         for setting in settings
     }

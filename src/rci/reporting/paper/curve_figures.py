@@ -43,8 +43,8 @@ def frontier(
                     linewidth=1.6,
                     zorder=3,
                 )
-        if known := references.get(setting.task, ()):
-            rates, returns = [one.violation_rate for one in known], [one.mean_return for one in known]
+        if drivers := references.get(setting.task, ()):
+            rates, returns = [one.violation_rate for one in drivers], [one.mean_return for one in drivers]
             axes.plot(
                 rates, returns, KNOWN.marker, linestyle=(0, (4, 2)), color=KNOWN.color, markersize=7, zorder=5
             )

@@ -53,7 +53,7 @@ def paper_pictures(summary: PaperSummary) -> list[Picture]:
 def _overview(summary: PaperSummary) -> list[Picture]:
     """The answer in one picture, once there are rows for it; it belongs to the claims."""
     experiments = {experiment.name: experiment for experiment in summary.experiments}
-    references = {task: known for one in summary.experiments for task, known in one.references.items()}
+    references = {task: drivers for one in summary.experiments for task, drivers in one.references.items()}
     if not shown_sides(experiments):
         return []
     picture = render(
@@ -100,5 +100,5 @@ def drawing_of(experiment: Experiment, style: dict[str, Look]) -> Drawing | None
 
 def _seeds(outcomes: Sequence[Outcome]) -> str:
     counts = sorted({len(one.seeds) for one in outcomes})
-    told = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    return f"Seeds of each: {told}."
+    seeds = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"Seeds of each: {seeds}."

@@ -73,7 +73,7 @@ def _times(ratio: float | None) -> str:
 
 
 def _doublings(ratio: float | None) -> float:
-    """The logarithm of a ratio to the base 2, at most so far that colours can tell."""
+    """The logarithm of a ratio to the base 2, at most so far that colours can show it."""
     if ratio is None:
         return math.nan
     if ratio == 0.0 or math.isinf(ratio):

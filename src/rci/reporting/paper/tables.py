@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rci.data.errors import printable
 from rci.reporting.markdown import table
-from rci.reporting.numbers import column_places, fixed, number, percent
+from rci.reporting.numbers import column_decimals, fixed, number, percent
 from rci.reporting.paper.contents import (
     Estimate,
     Experiment,
@@ -119,9 +119,9 @@ def claim_table(summary: PaperSummary) -> PaperTable:
 def outcome_table(experiment: Experiment) -> PaperTable:
     """One line per setting and method: what the selected policies do."""
     outcomes = experiment.outcomes
-    places = column_places([one.mean_return.mean for one in outcomes])
+    decimals = column_decimals([one.mean_return.mean for one in outcomes])
     where, columns = _where([one.setting for one in outcomes])
-    known = any(one.share_of_way is not None for one in outcomes)
+    has_way = any(one.share_of_way is not None for one in outcomes)
     cells = tuple(
         (
             *columns[one.setting],
@@ -131,20 +131,20 @@ def outcome_table(experiment: Experiment) -> PaperTable:
             share_with_error(one.violation),
             f"{100 * one.low:.1f}–{percent(one.high)}",
             MISSING if one.return_norm is None else with_error(one.return_norm, 2),
-            with_error(one.mean_return, places),
-            with_error(one.until_stop, places),
-            *((MISSING if one.share_of_way is None else percent(one.share_of_way),) if known else ()),
+            with_error(one.mean_return, decimals),
+            with_error(one.until_stop, decimals),
+            *((MISSING if one.share_of_way is None else percent(one.share_of_way),) if has_way else ()),
             MISSING if one.log_violation is None else share_with_error(one.log_violation),
-            MISSING if one.log_return is None else with_error(one.log_return, places),
+            MISSING if one.log_return is None else with_error(one.log_return, decimals),
         )
         for one in outcomes
     )
     headers = (
         *where, "method", "budget", "seeds", "violation rate", "95% interval", "normalised return", "return",
-        "return until violation", *(("share of the way",) if known else ()), "from logs: violation rate",
+        "return until violation", *(("share of the way",) if has_way else ()), "from logs: violation rate",
         "from logs: return",
     )  # fmt: skip
-    note = f"{OUTCOME_NOTE} {WAY_NOTE}" if known else OUTCOME_NOTE
+    note = f"{OUTCOME_NOTE} {WAY_NOTE}" if has_way else OUTCOME_NOTE
     return PaperTable(experiment.name, f"{experiment.title}: selected policies", headers, cells, note)
 
 
@@ -160,8 +160,8 @@ def contrast_table(experiment: Experiment) -> PaperTable:
             MISSING if test is None else f"{number(test.difference)} (p {number(test.p)})"
             for test in (one.against, one.against_until_stop)
         ]
-        told = [_ratio(ratios.get(name)) for name in rivals]
-        cells.append((*columns[one.setting], one.method, str(len(one.seeds)), *told, *differences))
+        ratio_cells = [_ratio(ratios.get(name)) for name in rivals]
+        cells.append((*columns[one.setting], one.method, str(len(one.seeds)), *ratio_cells, *differences))
     headers = (
         *where, "method", "seeds", *(f"violations, ratio to {name}" for name in rivals),
         "return, difference to reward-only", "until violation, difference",
@@ -172,9 +172,9 @@ def contrast_table(experiment: Experiment) -> PaperTable:
 
 def frontier_table(experiment: Experiment) -> PaperTable:
     """One line per setting and method: violation rates at matched returns."""
-    known = [one for one in experiment.frontiers if one.matched and one.method != "reward-only"]
-    where, columns = _where([one.setting for one in known])
-    shares = list(dict.fromkeys(match.share for one in known for match in one.matched))
+    frontiers = [one for one in experiment.frontiers if one.matched and one.method != "reward-only"]
+    where, columns = _where([one.setting for one in frontiers])
+    shares = list(dict.fromkeys(match.share for one in frontiers for match in one.matched))
     cells = tuple(
         (
             *columns[one.setting],
@@ -184,7 +184,7 @@ def frontier_table(experiment: Experiment) -> PaperTable:
             *(_matched(match, one) for match in one.matched),
             _area(one),
         )
-        for one in known
+        for one in frontiers
     )
     headers = (
         *where, "method", "seeds", "policies", *(f"{100 * share:g}% of the way up" for share in shares), "area",
@@ -203,9 +203,9 @@ def share_with_interval(value: Estimate) -> str:
     return percent(value.mean) + ("" if value.half_width is None else f" ± {100 * value.half_width:.1f}")
 
 
-def with_error(value: Estimate, places: int) -> str:
+def with_error(value: Estimate, decimals: int) -> str:
     """A number with its standard error over seeds."""
-    return fixed(value.mean, places) + ("" if value.error is None else f" ± {fixed(value.error, places)}")
+    return fixed(value.mean, decimals) + ("" if value.error is None else f" ± {fixed(value.error, decimals)}")
 
 
 def _where(settings: Sequence[Setting]) -> tuple[tuple[str, ...], dict[Setting, tuple[str, ...]]]:
@@ -233,14 +233,14 @@ def _ratio(ratio: Ratio | None) -> str:
 
 def _matched(match: Matched, frontier: Frontier) -> str:
     """A violation rate, the return it goes with, the one asked for, and how many seeds reach that if not all do."""
-    found = match.reached
-    if found is None:
+    reached = match.reached
+    if reached is None:
         return f"{number(match.target)} not reached"
     every = len(frontier.seeds)
-    short = "" if found.seeds == every else f", {_seeds(found.seeds, every)}"
-    pooled = f"({100 * found.low:.1f}–{percent(found.high)})"
+    short = "" if reached.seeds == every else f", {_seeds(reached.seeds, every)}"
+    pooled = f"({100 * reached.low:.1f}–{percent(reached.high)})"
     return (
-        f"{share_with_interval(found.violation)} {pooled} at {number(found.mean_return)}, "
+        f"{share_with_interval(reached.violation)} {pooled} at {number(reached.mean_return)}, "
         f"asked {number(match.target)}{short}"
     )
 

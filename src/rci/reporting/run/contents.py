@@ -68,7 +68,7 @@ class MethodResult:
     `possible`: the violation rate at which drivers who know the danger earn as much; `share_of_way`: how far it is from
     reward-only to the best of them; both None where that is not known.
     `channels`: the same by kind of danger, where there are several. A finite budget is then one of each of them, so
-    `budget` is None, and what there is a number of for each channel (multipliers, threshold) is told there only.
+    `budget` is None, and what there is a number of for each channel (multipliers, threshold) is given there only.
     """
 
     method: str

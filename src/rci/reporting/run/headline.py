@@ -35,8 +35,8 @@ def headline(report: ReportInput) -> list[str]:
         sentences.append("That is hardly more than random actions earn: it is safe because it does nothing.")
     sentences += safest_that_earns(rows)
     if main.channels:
-        told = ", ".join(f"{row.channel} {percent(row.violation_rate)}" for row in main.channels)
-        sentences.append(f"By kind of danger: {told}.")
+        listed = ", ".join(f"{row.channel} {percent(row.violation_rate)}" for row in main.channels)
+        sentences.append(f"By kind of danger: {listed}.")
     if main.budget_kept:
         sentences.append(VERDICTS[main.budget_kept])
     verdicts = [row.budget_kept for row in rows if row.method == main.method and row.budget_kept]
@@ -57,12 +57,12 @@ def headline(report: ReportInput) -> list[str]:
         )
         sentences.append(f"In comparison: {listed}.")
     if report.reference:
-        told = ", or ".join(
-            f"{percent(known.violation_rate)} at {number(known.mean_return)}"
-            for known in report.reference
-            if known.price != 0.0
+        listed = ", or ".join(
+            f"{percent(driver.violation_rate)} at {number(driver.mean_return)}"
+            for driver in report.reference
+            if driver.price != 0.0
         )
-        sentences.append(f"What is possible when the danger is known: {told}.")
+        sentences.append(f"What is possible when the danger is known: {listed}.")
     return sentences
 
 

@@ -21,12 +21,14 @@ class MatchedRow(NamedTuple):
 def matched_rows(rows: Sequence[ResultRow]) -> list[MatchedRow]:
     """Methods at the same return: for each share and method, the budget with the fewest violations that keeps it."""
     methods = [name for name in dict.fromkeys(row.method for row in rows) if name != "reward-only"]
-    known = [(row, row.return_kept) for row in rows if row.return_kept is not None]
-    if not known:
+    with_return = [(row, row.return_kept) for row in rows if row.return_kept is not None]
+    if not with_return:
         return []
     return [
         MatchedRow(
-            method, share, _safest([row for row, kept in known if row.method == method and kept >= share])
+            method,
+            share,
+            _safest([row for row, kept in with_return if row.method == method and kept >= share]),
         )
         for share in MATCHED_SHARES
         for method in methods

@@ -9,7 +9,7 @@ from typing import Any
 
 from rci.reporting.figures.picture import Picture
 from rci.reporting.html.markup import fill, make_folders, write_page
-from rci.reporting.numbers import MISSING, column_places, number, percent, signed_percent
+from rci.reporting.numbers import MISSING, column_decimals, number, percent, signed_percent
 from rci.reporting.run import pictures, task_pictures
 from rci.reporting.run.contents import ReportInput
 from rci.reporting.run.headline import headline
@@ -68,7 +68,9 @@ def page(report: ReportInput, pictures: Mapping[str, Sequence[Picture]]) -> str:
         sentences=headline(report),
         looks=looks,
         rows=rows,
-        places=column_places([one for row in rows for one in (row.mean_return, row.return_until_violation)]),
+        decimals=column_decimals(
+            [one for row in rows for one in (row.mean_return, row.return_until_violation)]
+        ),
         floor=random_return(report),
         matched=matched_rows(rows),
         by_channel=[(row, channel) for row in rows for channel in row.channels],

@@ -171,8 +171,8 @@ def dataset_pictures(report: ReportInput) -> list[Picture]:
 def _known_danger(report: ReportInput) -> str:
     """What drivers who know the danger do, for those who cannot see the figure."""
     drivers = "; ".join(
-        f"{known.driver} returns {number(known.mean_return)} at {percent(known.violation_rate)}"
-        for known in report.reference
+        f"{driver.driver} returns {number(driver.mean_return)} at {percent(driver.violation_rate)}"
+        for driver in report.reference
     )
     return f" Drivers who know the danger: {drivers}." if drivers else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rci.reporting.markdown import table
-from rci.reporting.numbers import column_places, interval, number, percent, with_error
+from rci.reporting.numbers import column_decimals, interval, number, percent, with_error
 from rci.reporting.run.contents import ReportInput
 from rci.reporting.run.rows import ResultRow, result_rows
 
@@ -19,8 +19,8 @@ CHANNEL_HEADERS = ("method", "budget", "channel", "violation rate", "95% interva
 def result_table(report: ReportInput) -> str:
     """One line per method and budget; below, where there are several kinds of danger, one per kind as well."""
     rows = result_rows(report)
-    places = column_places([row.mean_return for row in rows])
-    text = table(HEADERS, [_cells(row, places) for row in rows])
+    decimals = column_decimals([row.mean_return for row in rows])
+    text = table(HEADERS, [_cells(row, decimals) for row in rows])
     by_channel = [
         (
             row.method, channel.asked, channel.channel, percent(channel.violation_rate), interval(channel),
@@ -32,7 +32,7 @@ def result_table(report: ReportInput) -> str:
     return f"{text}\n{table(CHANNEL_HEADERS, by_channel)}" if by_channel else text
 
 
-def _cells(row: ResultRow, places: int) -> tuple[str, ...]:
+def _cells(row: ResultRow, decimals: int) -> tuple[str, ...]:
     against = row.contrast
     ratio = p = ""
     if against is not None:
@@ -44,8 +44,8 @@ def _cells(row: ResultRow, places: int) -> tuple[str, ...]:
         percent(row.violation_rate),
         interval(row),
         f"{percent(min(row.seed_violation_rates))} to {percent(max(row.seed_violation_rates))}",
-        with_error(row.mean_return, row.return_error, places),
-        with_error(row.return_until_violation, row.until_violation_error, places),
+        with_error(row.mean_return, row.return_error, decimals),
+        with_error(row.return_until_violation, row.until_violation_error, decimals),
         ratio,
         p,
     )

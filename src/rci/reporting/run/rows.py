@@ -176,7 +176,7 @@ def recorded_returns(report: ReportInput) -> Array:
 
 
 def main_method(names: Iterable[str]) -> str | None:
-    """The method that the report is about: rci, or else the first by name that is no baseline."""
+    """The method that the report is about: rci, or else the first by name other than the baselines."""
     names = set(names)
     if "rci" in names:
         return "rci"
@@ -193,9 +193,9 @@ def result_row(result: MethodResult) -> ResultRow:
     channels = tuple(_channel_row(channel) for channel in result.channels)
     if channels:
         limited = [row for row, own in zip(channels, result.channels) if own.budget != math.inf]
-        told = {row.budget_kept for row in limited}
+        verdicts = {row.budget_kept for row in limited}
         # A percentile has no verdict, and without one for every limited channel there is none for all.
-        verdict = next((word for word in ("no", "", "undecided", "yes") if word in told), "")
+        verdict = next((word for word in ("no", "", "undecided", "yes") if word in verdicts), "")
     else:
         verdict = _verdict(budget, result.seed_intervals or (result.violation_interval,))
     return ResultRow(

@@ -46,7 +46,7 @@ def summary(report: ReportInput, figures: Iterable[str]) -> dict[str, Any]:
             for entry in report.field_maps
         ],
         "demonstrators": report.demonstrators,
-        "reference": [asdict(known) for known in report.reference],
+        "reference": [asdict(driver) for driver in report.reference],
         "settings": report.settings,
         "versions": report.versions,
         "timings": report.timings,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rci.reporting import markdown
 from rci.reporting.figures.palette import LOOKS, OTHERS, Look
-from rci.reporting.numbers import column_places, fixed, interval, percent
+from rci.reporting.numbers import column_decimals, fixed, interval, percent
 
 ANY = "any"  # in place of a value: the policies are the same whatever it is
 BUDGETS = "compare.budgets"  # the policies of one line in the figure differ in it
@@ -19,7 +19,7 @@ INTERVALS = (
 
 
 class SweepGroup(NamedTuple):
-    """Policies that differ in their seeds alone, as means with 95% intervals; None where one cannot be told."""
+    """Policies that differ in their seeds alone, as means with 95% intervals; None where one cannot be estimated."""
 
     values: dict[str, str]  # of the grid, without the seed; `any` if policies are the same for all of an axis
     task: str
@@ -47,22 +47,22 @@ class SweepFacts(NamedTuple):
 def columns(groups: Sequence[SweepGroup]) -> dict[str, list[str]]:
     """The cells of the table, column by column."""
     cells = {name: [group.values[name] for group in groups] for name in groups[0].values}
-    places = column_places(group.mean_return for group in groups)
+    decimals = column_decimals(group.mean_return for group in groups)
     return cells | {
         "method": [group.method for group in groups],
         "budget": [group.budget for group in groups],
         "seeds": [str(group.seeds) for group in groups],
         "violation rate": [percent(group.violation_rate) for group in groups],
         "95% interval": [interval(group) for group in groups],
-        "return": [fixed(group.mean_return, places) for group in groups],
-        "95% interval of the return": [_return_interval(group, places) for group in groups],
+        "return": [fixed(group.mean_return, decimals) for group in groups],
+        "95% interval of the return": [_return_interval(group, decimals) for group in groups],
     }
 
 
-def _return_interval(group: SweepGroup, places: int) -> str:
+def _return_interval(group: SweepGroup, decimals: int) -> str:
     if group.return_low is None or group.return_high is None:
         return "–"
-    return f"{fixed(group.return_low, places)} to {fixed(group.return_high, places)}"
+    return f"{fixed(group.return_low, decimals)} to {fixed(group.return_high, decimals)}"
 
 
 def sweep_table(groups: Sequence[SweepGroup]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rci.reporting.figures.picture import Picture, render
 from rci.reporting.html.markup import fill, make_folders, write_page
-from rci.reporting.numbers import column_places, fixed, percent
+from rci.reporting.numbers import column_decimals, fixed, percent
 from rci.reporting.sweep.figures import trade_offs
 from rci.reporting.sweep.groups import (
     ANY,
@@ -43,23 +43,23 @@ def headline(groups: Sequence[SweepGroup], facts: SweepFacts) -> list[str]:
         own = [group for group in groups if group.task == task]
         safest = min(own, key=lambda group: (group.violation_rate, -group.mean_return))
         richest = max(own, key=lambda group: (group.mean_return, -group.violation_rate))
-        places = column_places(group.mean_return for group in own)
-        told = f"Fewest violations on {task}: {_told(safest, places)}."
+        decimals = column_decimals(group.mean_return for group in own)
+        sentence = f"Fewest violations on {task}: {_description(safest, decimals)}."
         if richest is not safest:
-            told += f" Highest return: {_told(richest, places)}."
-        sentences.append(told)
+            sentence += f" Highest return: {_description(richest, decimals)}."
+        sentences.append(sentence)
     done = facts.policies - facts.missing
     sentences.append(f"{done} of {facts.policies} policies at {facts.points} points of the grid are tested.")
     return sentences
 
 
-def _told(group: SweepGroup, places: int) -> str:
+def _description(group: SweepGroup, decimals: int) -> str:
     settings = "".join(
         f", {name}={value}" for name, value in group.values.items() if name != "task" and value != ANY
     )
     return (
         f"{group.method} at a budget of {group.budget}{settings}, with violations in "
-        f"{percent(group.violation_rate)} of episodes and a return of {fixed(group.mean_return, places)}"
+        f"{percent(group.violation_rate)} of episodes and a return of {fixed(group.mean_return, decimals)}"
     )
 
 

@@ -22,7 +22,7 @@ class MlflowTracker:
     """Metrics, parameters, pictures as MLflow's artefacts, and addresses of ours as tags."""
 
     def __init__(self, folder: Path) -> None:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is told to anybody
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # nothing is sent to anybody
         place = os.environ.get("MLFLOW_TRACKING_URI") or (Path.cwd() / "mlruns").as_uri()
         if place.startswith("file:") or "://" not in place:
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # MLflow 3 wants to be asked

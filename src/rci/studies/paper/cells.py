@@ -108,17 +108,17 @@ def key_of(cell: Cell, scale: Scale) -> str:
 
 def learn_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the learner for this task, and what the method changes in them."""
-    own = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
-    own |= METHODS[cell.method].changes(cell.learner)
+    settings = dict(family_settings(scale.learn[cell.learner], cell.logs.task))
+    settings |= METHODS[cell.method].changes(cell.learner)
     if cell.budget.startswith("P"):  # of discounted costs: what is compared with it must be discounted alike
-        own["cost_discount"] = own.get("discount", DISCOUNT)
-    return {"method": cell.learner, **own, "updates": cell.updates}
+        settings["cost_discount"] = settings.get("discount", DISCOUNT)
+    return {"method": cell.learner, **settings, "updates": cell.updates}
 
 
 def redistribute_settings(cell: Cell, scale: Scale) -> dict[str, Any]:
     """The settings of the method's redistributor; those of the scale only where something is trained."""
-    own = METHODS[cell.method].redistribute
-    return {**({} if own["method"] in UNTRAINED else scale.redistribute), **own}
+    settings = METHODS[cell.method].redistribute
+    return {**({} if settings["method"] in UNTRAINED else scale.redistribute), **settings}
 
 
 def family_settings(by_task: Any, task: str) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def family_settings(by_task: Any, task: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Places:
+class StudyPaths:
     """Where everything of a study is kept."""
 
     out: Path
@@ -167,19 +167,19 @@ class Places:
         return self.of(cell, scale) / "costs" / made_by
 
 
-def plan_drawn(drawn: Iterable[Cell], scale: Scale, places: Places) -> list[Job]:
+def plan_drawn(drawn: Iterable[Cell], scale: Scale, paths: StudyPaths) -> list[Job]:
     """What drawing policies takes: the policies themselves, and a few of their episodes."""
     jobs = []
     for cell in drawn:
-        own = [job for job in plan([cell], scale, places) if job.stage != "evaluate"]
+        needed = [job for job in plan([cell], scale, paths) if job.stage != "evaluate"]
         test = {"task": cell.logs.task, "episodes": DRAWN_EPISODES}
-        policy, output = own[-1].output, places.rollouts(cell, scale)
-        name, needs = _name("rollouts", output, places), (own[-1].name,)
-        jobs += [*own, Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs)]
+        policy, output = needed[-1].output, paths.rollouts(cell, scale)
+        name, needs = _name("rollouts", output, paths), (needed[-1].name,)
+        jobs += [*needed, Job(name, "rollouts", test, cell.seed, {"policy": policy}, output, needs)]
     return jobs
 
 
-def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable[Cell] = ()) -> list[Job]:
+def plan(missing: Iterable[Cell], scale: Scale, paths: StudyPaths, wanted: Iterable[Cell] = ()) -> list[Job]:
     """All jobs for the policies that are missing; what several of them need is planned once.
 
     Trainings that differ in their length alone are one training, shown at several times: each leaves a trail for the
@@ -192,10 +192,10 @@ def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable
     for cell in missing:
         training = cell.training
         shared = lengths[training._replace(updates=0)] > 1
-        trail = places.trail(training, scale) if shared else None
+        trail = paths.trail(training, scale) if shared else None
         if trail is not None and training.updates < reached.get(trail, (0, ""))[0]:
             trail = None  # it would lead back
-        for job in _jobs_of(cell, scale, places, trail):
+        for job in _jobs_of(cell, scale, paths, trail):
             if job.name in jobs:
                 continue
             if trail is not None and job.trail == trail:
@@ -206,19 +206,19 @@ def plan(missing: Iterable[Cell], scale: Scale, places: Places, wanted: Iterable
     return list(jobs.values())
 
 
-def own_jobs(cell: Cell, scale: Scale, places: Places) -> tuple[str, str, str]:
+def own_jobs(cell: Cell, scale: Scale, paths: StudyPaths) -> tuple[str, str, str]:
     """The names of the jobs that a policy rests on: its training and both tests, the last one last."""
     selection, evaluation = (
-        _name(purpose, places.scores(cell, scale, purpose), places) for purpose in ("selection", "evaluation")
+        _name(purpose, paths.scores(cell, scale, purpose), paths) for purpose in ("selection", "evaluation")
     )
-    return _name("learn", places.policy(cell.training, scale), places), selection, evaluation
+    return _name("learn", paths.policy(cell.training, scale), paths), selection, evaluation
 
 
-def _name(stage: str, output: Path, places: Places) -> str:
-    return f"{stage} {output.relative_to(places.out)}"
+def _name(stage: str, output: Path, paths: StudyPaths) -> str:
+    return f"{stage} {output.relative_to(paths.out)}"
 
 
-def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> Iterator[Job]:
+def _jobs_of(cell: Cell, scale: Scale, paths: StudyPaths, trail: Path | None) -> Iterator[Job]:
     """From the recording to the tests of one policy."""
     from rci.collection.recipe import needs_demonstrators
     from rci.learning import LEARNERS
@@ -227,7 +227,7 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
 
     def job(stage: str, settings: dict[str, Any], inputs: dict[str, Path], output: Path, **more: Any) -> Job:
         needs = tuple(made[path] for path in inputs.values())
-        made[output] = _name(more.pop("called", stage), output, places)
+        made[output] = _name(more.pop("called", stage), output, paths)
         own_seed = more.pop("seed", seed)
         return Job(
             made[output], stage, settings, own_seed, inputs, output, needs + more.pop("after", ()), **more
@@ -237,20 +237,20 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
     recording: dict[str, Any] = {"task_name": task, "episodes": logs.episodes(scale), "recipe": logs.recipe}
     drivers = dict[str, Path]()
     if needs_demonstrators(task, logs.recipe):
-        drivers = {"demonstrators": places.out / f"{task}-demonstrators-seed{seed}"}
+        drivers = {"demonstrators": paths.out / f"{task}-demonstrators-seed{seed}"}
         training = {"task_name": task, **family_settings(scale.ppo, task)}
         yield job("demonstrators", training, {}, drivers["demonstrators"])
-    episodes, labels = places.logs(cell, scale) / "episodes", places.of(cell, scale) / "labels"
+    episodes, labels = paths.logs(cell, scale) / "episodes", paths.of(cell, scale) / "labels"
     yield job("collect", recording, drivers, episodes)
     yield job("label", {"rule": task, "noise": logs.noise}, {"episodes": episodes}, labels)
     logged = {"episodes": episodes, "labels": labels}
-    inputs = {**logged, "costs": places.costs(cell, scale)}
+    inputs = {**logged, "costs": paths.costs(cell, scale)}
     yield job("redistribute", redistribute_settings(cell, scale), logged, inputs["costs"])
     if LEARNERS[cell.learner].proposes:
         model = family_settings(scale.behaviour[cell.learner], task)
-        inputs["behaviour"] = places.behaviour(cell, scale)
+        inputs["behaviour"] = paths.behaviour(cell, scale)
         yield job("behaviour", model, logged, inputs["behaviour"])
-    trained, policy = places.policy(cell.training, scale), places.policy(cell, scale)
+    trained, policy = paths.policy(cell.training, scale), paths.policy(cell, scale)
     training = {**learn_settings(cell.training, scale), "budget": cell.training.budget}
     yield job("learn", training, inputs, trained, trail=trail, seed=seed * POLICIES + cell.policy)
     if policy != trained:
@@ -259,6 +259,6 @@ def _jobs_of(cell: Cell, scale: Scale, places: Places, trail: Path | None) -> It
     before = tuple[str, ...]()
     for purpose, count in (("selection", scale.selection_episodes), ("evaluation", cell.tests)):
         test = {"task": task, "episodes": count, "purpose": purpose}
-        output = places.scores(cell, scale, purpose)
+        output = paths.scores(cell, scale, purpose)
         yield job("evaluate", test, {"policy": policy}, output, called=purpose, after=before)
         before = (made[output],)  # once the last test is done, all of them are

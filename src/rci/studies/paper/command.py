@@ -34,8 +34,8 @@ def run_paper(
     from rci.studies.paper.page import write_page
 
     scale, experiments = scale_called(preset), chosen(only)
-    with show_study() as (report, tell):
-        every_row = run_study(experiments, scale, out, _file(scale, out, rows), engine, report, tell)
+    with show_study() as (report, on_progress):
+        every_row = run_study(experiments, scale, out, _file(scale, out, rows), engine, report, on_progress)
     names = {experiment.name for experiment in experiments}
     page = write_page(experiments, scale, every_row, out, command)
     return page, [row for row in every_row if row["experiment"] in names]

@@ -25,10 +25,10 @@ from rci.pipeline.folder import alone_in, prepare_folder, read_timings, run_time
 from rci.pipeline.results.rows import RESULTS, Row
 from rci.reporting.markdown import table
 from rci.reporting.numbers import number, percent
-from rci.studies.paper.cells import Cell, Places, cells, key_of, plan
+from rci.studies.paper.cells import Cell, StudyPaths, cells, key_of, plan
 from rci.studies.paper.experiments import EXPERIMENTS, OURS, REWARD_ONLY, Scale
 from rci.studies.paper.scales import scale_called
-from rci.studies.study import RowsFile, Tell, silent
+from rci.studies.study import OnProgress, RowsFile, silent
 
 COMPARED = {"highway": ("highway", "best-learner"), "fetch-reach": ("fetch-reach", "best-learner-arm")}
 BUDGETS = (0.05, 0.1, 0.2)
@@ -66,7 +66,7 @@ def run_study(
     out: Path,
     rows: Path,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """The rows of all candidates; those that have none yet are judged, recording after recording."""
     file = RowsFile(rows, what="choices from logs")
@@ -79,7 +79,7 @@ def run_study(
             if missing:
                 for row in _judged(own, missing, scale, out, report):
                     file.add(row)
-            tell(sum(file.has(key_of(cell, scale)) for cell in every), len(every), float("inf"))
+            on_progress(sum(file.has(key_of(cell, scale)) for cell in every), len(every), float("inf"))
     return [file.by_key[key_of(cell, scale)] for cell in every]
 
 
@@ -90,14 +90,14 @@ def _judged(
     from rci.learning.judging.estimate import estimate_all
     from rci.learning.judging.fqe import judge_prepared, prepare
 
-    places, first = Places(out), own[0]
-    gone = [cell for cell in missing if not places.policy(cell, scale).is_dir()]
-    jobs = [job for job in plan(gone, scale, places, own) if job.stage != "evaluate"]
+    paths, first = StudyPaths(out), own[0]
+    gone = [cell for cell in missing if not paths.policy(cell, scale).is_dir()]
+    jobs = [job for job in plan(gone, scale, paths, own) if job.stage != "evaluate"]
     run_timed(jobs, out, LOCAL, report, read_timings(out))
-    folder = places.of(first, scale)
-    episodes = store.read(places.logs(first, scale) / "episodes", "episodes")
+    folder = paths.of(first, scale)
+    episodes = store.read(paths.logs(first, scale) / "episodes", "episodes")
     labels, costs = store.read(folder / "labels", "labels"), store.read(folder / "costs" / "sparse", "costs")
-    policies = [store.read(places.policy(cell, scale), "policy") for cell in missing]
+    policies = [store.read(paths.policy(cell, scale), "policy") for cell in missing]
     where = f"{first.logs.task}, recording {first.seed}"
     with reporting(report, f"estimate {where}") as progress:
         estimates = estimate_all(policies, episodes, labels, seed=first.seed, progress=progress)
@@ -185,8 +185,10 @@ def choose(
 ) -> None:
     """Judge the policies of the main comparisons from their logs alone."""
     prepare_process()
-    with show_study() as (report, tell):
-        run_study(task or list(COMPARED), seed or range(SEEDS), scale_called(preset), out, rows, report, tell)
+    with show_study() as (report, on_progress):
+        run_study(
+            task or list(COMPARED), seed or range(SEEDS), scale_called(preset), out, rows, report, on_progress
+        )
     typer.echo(rows)
 
 

@@ -13,7 +13,7 @@ from rci.data import store
 from rci.data.code import code_digest
 from rci.data.errors import RciError
 from rci.pipeline.results.rows import Row, read_rows
-from rci.studies.paper.cells import Cell, Places
+from rci.studies.paper.cells import Cell, StudyPaths
 from rci.studies.paper.experiments import Scale
 
 CONFIGURATION = (
@@ -41,12 +41,12 @@ NUMBERS = (
 )
 
 
-def numbers_of(cell: Cell, scale: Scale, places: Places, key: str, seconds: float | None) -> Row:
+def numbers_of(cell: Cell, scale: Scale, paths: StudyPaths, key: str, seconds: float | None) -> Row:
     """What a tested policy says; the row without the name of an experiment."""
-    policy = store.read_manifest(places.policy(cell, scale))
+    policy = store.read_manifest(paths.policy(cell, scale))
     info, made = policy["meta"]["info"], policy["provenance"]["versions"]
     scores, selection = (
-        store.read(places.scores(cell, scale, purpose), "scores") for purpose in ("evaluation", "selection")
+        store.read(paths.scores(cell, scale, purpose), "scores") for purpose in ("evaluation", "selection")
     )
     return {
         **_identity(cell, scale, key),
@@ -97,9 +97,9 @@ def read_study(file: Path) -> list[Row]:
             for name in names:
                 if not isinstance(row.get(name), kinds):
                     raise RciError(f"row {number} of {file} has no {name!r}, which should be {said}.")
-        if (own := (row["experiment"], row["key"])) in seen:
-            raise RciError(f"row {number} of {file} is there twice: {own[0]} {own[1]}.")
-        seen.add(own)
+        if (key := (row["experiment"], row["key"])) in seen:
+            raise RciError(f"row {number} of {file} is there twice: {key[0]} {key[1]}.")
+        seen.add(key)
     return rows
 
 

@@ -42,7 +42,7 @@ Named = tuple[str, str]  # method, budget
 
 
 @dataclass(frozen=True)
-class TaskPlaces:
+class TaskPaths:
     """Where the artefacts of one task are. Costs go by method, policies and their rollouts by method and budget."""
 
     episodes: Path | None = None
@@ -53,15 +53,15 @@ class TaskPlaces:
 
 
 @dataclass(frozen=True)
-class Places:
+class SamplePaths:
     """Where everything is that the figures are made of. Both go by task; comparisons are of redistributors, as JSON."""
 
-    tasks: Mapping[str, TaskPlaces] = field(default_factory=dict)
+    tasks: Mapping[str, TaskPaths] = field(default_factory=dict)
     comparisons: Mapping[str, Path] = field(default_factory=dict)
 
-    def of(self, task: str) -> TaskPlaces:
-        """The places of a task; empty if there are none."""
-        return self.tasks.get(task, TaskPlaces())
+    def of(self, task: str) -> TaskPaths:
+        """The paths of a task; empty if it has none."""
+        return self.tasks.get(task, TaskPaths())
 
 
 class Missing(NamedTuple):
@@ -78,7 +78,7 @@ class Samples(NamedTuple):
     missing: list[Missing]
 
 
-def sample_pictures(places: Places) -> Samples:
+def sample_pictures(paths: SamplePaths) -> Samples:
     """All figures of samples that the artefacts allow."""
     missing: list[Missing] = []
     workbench = None
@@ -89,12 +89,12 @@ def sample_pictures(places: Places) -> Samples:
             Missing("the simulator's picture of the workbench (a plain drawing stands in)", str(error))
         )
     makers: dict[str, Callable[[], Picture]] = {
-        "heatmaps": partial(_heatmaps, places.of(HIGHWAY)),
-        "redistribution-samples": partial(_redistribution_samples, places.of(HIGHWAY)),
-        "budget-trajectories": partial(_budget_trajectories, places.of(HIGHWAY)),
-        "vector-fields": partial(_vector_fields, places.of(FETCH), workbench),
+        "heatmaps": partial(_heatmaps, paths.of(HIGHWAY)),
+        "redistribution-samples": partial(_redistribution_samples, paths.of(HIGHWAY)),
+        "budget-trajectories": partial(_budget_trajectories, paths.of(HIGHWAY)),
+        "vector-fields": partial(_vector_fields, paths.of(FETCH), workbench),
         "unsafe-criteria": partial(unsafe_criteria, workbench),
-        "localisation": partial(_localisation, places.comparisons),
+        "localisation": partial(_localisation, paths.comparisons),
     }
     pictures: list[Picture] = []
     for name, make in makers.items():
@@ -128,22 +128,22 @@ def common_budget(policies: Mapping[Named, Path], methods: tuple[str, ...]) -> s
     return min(shared, key=tightness)
 
 
-def three_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str, str]:
+def three_budgets(paths: Mapping[Named, Path], method: str) -> tuple[str, str, str]:
     """The loosest, a middle and the tightest budget of a method."""
-    own = budgets_of(found, method)
-    if len(own) < 3:
-        raise RciError(f"{method} has policies at {len(own)} budgets, but three are shown.")
-    return own[-1], own[len(own) // 2], own[0]
+    budgets = budgets_of(paths, method)
+    if len(budgets) < 3:
+        raise RciError(f"{method} has policies at {len(budgets)} budgets, but three are shown.")
+    return budgets[-1], budgets[len(budgets) // 2], budgets[0]
 
 
-def two_budgets(found: Mapping[Named, Path], method: str) -> tuple[str, str]:
+def two_budgets(paths: Mapping[Named, Path], method: str) -> tuple[str, str]:
     """The paper's two budgets if the method has both, else its tightest and its loosest one."""
-    own = budgets_of(found, method)
-    if set(TRAJECTORY_BUDGETS) <= set(own):
+    budgets = budgets_of(paths, method)
+    if set(TRAJECTORY_BUDGETS) <= set(budgets):
         return TRAJECTORY_BUDGETS
-    if len(own) < 2:
-        raise RciError(f"{method} has rollouts at {len(own)} budgets, but two are shown.")
-    return own[0], own[-1]
+    if len(budgets) < 2:
+        raise RciError(f"{method} has rollouts at {len(budgets)} budgets, but two are shown.")
+    return budgets[0], budgets[-1]
 
 
 def budgets_of(found: Mapping[Named, Path], method: str) -> list[str]:
@@ -158,42 +158,42 @@ def read_comparison(path: Path) -> list[VariantResult]:
     except OSError as error:
         raise RciError(f"cannot read {path}: {error.strerror or error}.") from None
     except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise RciError(f"{path} is no comparison of redistributors: {error!r}.") from None
+        raise RciError(f"{path} is not a comparison of redistributors: {error!r}.") from None
 
 
-def _heatmaps(places: TaskPlaces) -> Picture:
+def _heatmaps(paths: TaskPaths) -> Picture:
     from rci.tasks.highway.scene import probe
 
-    budget = common_budget(places.policies, HEATMAP_METHODS)
+    budget = common_budget(paths.policies, HEATMAP_METHODS)
     maps = [
-        policy_critic_maps(store.read(places.policies[name, budget], "policy"), probe(), name, budget)[0]
+        policy_critic_maps(store.read(paths.policies[name, budget], "policy"), probe(), name, budget)[0]
         for name in HEATMAP_METHODS
     ]
     return heatmaps(maps)
 
 
-def _redistribution_samples(places: TaskPlaces) -> Picture:
-    if MAIN not in places.costs:
+def _redistribution_samples(paths: TaskPaths) -> Picture:
+    if MAIN not in paths.costs:
         raise RciError(f"there are no step costs of {MAIN}.")
-    episodes = _read(places.episodes, "episodes")
-    labels = _read(places.labels, "labels")
-    return redistribution_samples(episodes, labels, {MAIN: store.read(places.costs[MAIN], "costs")})
+    episodes = _read(paths.episodes, "episodes")
+    labels = _read(paths.labels, "labels")
+    return redistribution_samples(episodes, labels, {MAIN: store.read(paths.costs[MAIN], "costs")})
 
 
-def _budget_trajectories(places: TaskPlaces) -> Picture:
-    budgets = two_budgets(places.rollouts, MAIN)
+def _budget_trajectories(paths: TaskPaths) -> Picture:
+    budgets = two_budgets(paths.rollouts, MAIN)
     return budget_trajectories(
-        {budget: store.read(places.rollouts[MAIN, budget], "episodes") for budget in budgets}, MAIN
+        {budget: store.read(paths.rollouts[MAIN, budget], "episodes") for budget in budgets}, MAIN
     )
 
 
-def _vector_fields(places: TaskPlaces, workbench: Array | None) -> Picture:
+def _vector_fields(paths: TaskPaths, workbench: Array | None) -> Picture:
     from rci.tasks.fetch_reach.hazard import HAZARD
     from rci.tasks.fetch_reach.scene import probe
 
     maps = [
-        policy_field_map(store.read(places.policies[MAIN, budget], "policy"), probe(HAZARD), MAIN, budget)
-        for budget in three_budgets(places.policies, MAIN)
+        policy_field_map(store.read(paths.policies[MAIN, budget], "policy"), probe(HAZARD), MAIN, budget)
+        for budget in three_budgets(paths.policies, MAIN)
     ]
     return vector_fields(maps, workbench)
 

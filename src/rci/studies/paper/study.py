@@ -15,10 +15,9 @@ from rci.engines.cores import available_cores
 from rci.engines.engine import Engine, Report
 from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.results.rows import Row
-from rci.studies.paper.board import Board
 from rci.studies.paper.cells import (
     Cell,
-    Places,
+    StudyPaths,
     cells,
     check_settings,
     key_of,
@@ -26,9 +25,10 @@ from rci.studies.paper.cells import (
     plan,
     plan_drawn,
 )
+from rci.studies.paper.experiment_rows import ExperimentRows
 from rci.studies.paper.experiments import EXPERIMENTS, Experiment, Scale
 from rci.studies.paper.rows import failure_of, numbers_of
-from rci.studies.study import Study, Tell, complete, silent
+from rci.studies.study import OnProgress, Study, complete, silent
 
 FIRST_GUESS = 60.0  # seconds of a policy on one core, before the first one is done
 
@@ -48,29 +48,29 @@ def run_study(
     file: Path,
     engine: Engine,
     report: Report,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """All rows of the file, once those of these experiments are complete; what has a row is not computed again."""
-    places = Places(out)
+    paths = StudyPaths(out)
     wanted, drawn, keys, askers = _asked(experiments, scale)
     prepare_folder(out)
     with alone_in(out):
-        board = Board(file, askers)
+        kept = ExperimentRows(file, askers)
         rank = _ranks(experiments, wanted, scale)
         ordered = sorted(keys, key=lambda cell: (rank[cell], cell.seed))
-        missing = [cell for cell in ordered if not board.has(keys[cell])]
+        missing = [cell for cell in ordered if not kept.has(keys[cell])]
         clock = _Clock(len(keys), missing, _cores(engine))
-        sharing = Counter(own_jobs(cell, scale, places)[0] for cell in keys)
-        failed = {row["key"] for row in board.rows() if "failed" in row}
+        sharing = Counter(own_jobs(cell, scale, paths)[0] for cell in keys)
+        failed = {row["key"] for row in kept.rows() if "failed" in row}
         drawn = [cell for cell in drawn if key_of(cell, scale) not in failed]
-        jobs = [*plan(missing, scale, places, keys), *plan_drawn(drawn, scale, places)]
+        jobs = [*plan(missing, scale, paths, keys), *plan_drawn(drawn, scale, paths)]
 
         def row(cell: Cell, seconds: Mapping[str, float]) -> Row:
-            training, *tests = own_jobs(cell, scale, places)
+            training, *tests = own_jobs(cell, scale, paths)
             spent = seconds.get(training, 0.0) / sharing[training]
             spent += sum(seconds.get(name, 0.0) for name in tests)
             clock.done(cell, spent)
-            return numbers_of(cell, scale, places, keys[cell], round(spent, 1))
+            return numbers_of(cell, scale, paths, keys[cell], round(spent, 1))
 
         def failure(cell: Cell, why: str) -> Row:
             clock.done(cell, 0.0)
@@ -80,16 +80,16 @@ def run_study(
             ordered,
             keys.__getitem__,
             lambda missing: jobs,
-            lambda cell: own_jobs(cell, scale, places)[0],
-            lambda cell: own_jobs(cell, scale, places)[1:],
+            lambda cell: own_jobs(cell, scale, paths)[0],
+            lambda cell: own_jobs(cell, scale, paths)[1:],
             row,
             failure,
-            optional={own_jobs(cell, scale, places)[0] for cell in drawn},
+            optional={own_jobs(cell, scale, paths)[0] for cell in drawn},
         )
-        complete(policies, board, out, engine, report, tell, lambda missing: clock.told()[2])
+        complete(policies, kept, out, engine, report, on_progress, lambda missing: clock.progress()[2])
         for trail in {job.trail for job in jobs if job.trail is not None}:
             shutil.rmtree(trail, ignore_errors=True)  # this training has reached its last length
-    return board.rows()
+    return kept.rows()
 
 
 class _Asked(NamedTuple):
@@ -104,11 +104,11 @@ class _Asked(NamedTuple):
 def _asked(experiments: Sequence[Experiment], scale: Scale) -> _Asked:
     wanted = {experiment.name: cells(experiment, scale) for experiment in experiments if not experiment.drawn}
     drawn = [cell for experiment in experiments if experiment.drawn for cell in cells(experiment, scale)]
-    check_settings([*drawn, *(cell for own in wanted.values() for cell in own)], scale)
-    keys = {cell: key_of(cell, scale) for own in wanted.values() for cell in own}
+    check_settings([*drawn, *(cell for group in wanted.values() for cell in group)], scale)
+    keys = {cell: key_of(cell, scale) for group in wanted.values() for cell in group}
     askers = defaultdict[str, list[str]](list)
-    for name, own in wanted.items():
-        for cell in own:
+    for name, group in wanted.items():
+        for cell in group:
             askers[keys[cell]].append(name)
     return _Asked(wanted, drawn, keys, askers)
 
@@ -139,7 +139,7 @@ def seconds_left(missing: Iterable[Cell], rates: Rates) -> float:
     left = 0.0
     for cell in missing:
         known = rates.get((cell.logs.task, cell.learner), everything)
-        left += cell.updates * median(known) if known else FIRST_GUESS  # a pause of the machine is no rate
+        left += cell.updates * median(known) if known else FIRST_GUESS  # medians pass over pauses
     return left
 
 
@@ -155,6 +155,6 @@ class _Clock:
         if seconds:
             self.spent[cell.logs.task, cell.learner].append(seconds / cell.updates)
 
-    def told(self) -> tuple[int, int, float]:
+    def progress(self) -> tuple[int, int, float]:
         left = seconds_left(self.missing, self.spent)
         return self.total - len(self.missing), self.total, left / self.workers if self.workers else math.inf

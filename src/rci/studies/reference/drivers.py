@@ -103,7 +103,7 @@ def key_of(driver: Driver, setting: Setting) -> str:
 def training_steps(driver: Driver, setting: Setting) -> int | None:
     """How long a driver was trained, by itself and by the one that it goes on from; None where it was not."""
     ppo = settings_of(driver, setting)["ppo"]
-    return sum(int(own["total_steps"]) for own in ppo if "total_steps" in own) or None
+    return sum(int(settings["total_steps"]) for settings in ppo if "total_steps" in settings) or None
 
 
 def jobs_of(wanted: Iterable[Driver], setting: Setting, out: Path) -> list[Job]:

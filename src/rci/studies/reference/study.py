@@ -30,7 +30,7 @@ from rci.studies.reference.drivers import (
     scores_of,
     training_steps,
 )
-from rci.studies.study import RowsFile, Study, Tell, complete, silent
+from rci.studies.study import OnProgress, RowsFile, Study, complete, silent
 
 SEEDS, EPISODES = 3, 1000
 
@@ -85,7 +85,7 @@ def run_reference(
     world: Mapping[str, Any] | None = None,
     engine: Engine = LOCAL,
     report: Report = lambda job, share, seconds: None,
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
 ) -> list[Row]:
     """Train and test the drivers that have no row yet, and return the rows of all that were asked for.
 
@@ -103,7 +103,7 @@ def run_reference(
     study = study_of(asked, setting, folder)
     prepare_folder(folder)
     with alone_in(folder):
-        complete(study, kept, folder, engine, report, tell)
+        complete(study, kept, folder, engine, report, on_progress)
         store.write(folder / "reference", Reference.of(task, kept.of(study)))
     return kept.of(study)
 

@@ -43,19 +43,19 @@ def reference_table(rows: Sequence[Mapping[str, Any]]) -> str:
     marks = list(dict.fromkeys(name for row in rows for name in row["marks"]))
     heads = ("driver", "price", "seeds", "violations", "95% interval", "return", "seeds from to",
              "until the first violation", "median first violation", *marks)  # fmt: skip
-    found = sorted(reference_points(rows), key=_shown_order)
-    return table(heads, [_cells(point, rows, marks) for point in found])
+    reached = sorted(reference_points(rows), key=_shown_order)
+    return table(heads, [_cells(point, rows, marks) for point in reached])
 
 
 def criteria(rows: Sequence[Mapping[str, Any]]) -> list[Criterion]:
     """What the task of these rows was chosen for; nothing where it was not chosen by such rows."""
     task = rows[0]["task"] if rows else ""
-    found = reference_points(rows)
-    names = {point.driver for point in found}
+    reached = reference_points(rows)
+    names = {point.driver for point in reached}
     if task == "highway" and {RECORDING, BLIND, INFORMED} <= names:
-        return _highway(found)
+        return _highway(reached)
     if task == "fetch-reach" and {INFORMED, RANDOM, *ARM_DRIVERS} <= names:
-        return _arm(found)
+        return _arm(reached)
     return []
 
 
@@ -64,11 +64,11 @@ def criteria_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"{'met' if met else 'MISSED'}: {asked} ({measured})" for asked, measured, met in criteria(rows)]
 
 
-def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
-    found = list(found)
-    ppo, blind = (next(point for point in found if point.driver == name) for name in (RECORDING, BLIND))
+def _highway(reached: Iterable[ReferencePoint]) -> list[Criterion]:
+    reached = list(reached)
+    ppo, blind = (next(point for point in reached if point.driver == name) for name in (RECORDING, BLIND))
     low, high = BLIND_RATES
-    informed = [p for p in found if p.driver in KNOWING]
+    informed = [p for p in reached if p.driver in KNOWING]
     safest = min(informed, key=lambda p: (p.violation_rate, -p.mean_return))
     median = ppo.median_first_violation or 0.0
     share = safest.mean_return / blind.mean_return
@@ -97,10 +97,12 @@ def _highway(found: Iterable[ReferencePoint]) -> list[Criterion]:
     ]
 
 
-def _arm(found: Iterable[ReferencePoint]) -> list[Criterion]:
-    found = list(found)
-    by_name = {point.driver: point for point in found}
-    safest = min((p for p in found if p.driver in KNOWING), key=lambda p: (p.violation_rate, -p.mean_return))
+def _arm(reached: Iterable[ReferencePoint]) -> list[Criterion]:
+    reached = list(reached)
+    by_name = {point.driver: point for point in reached}
+    safest = min(
+        (p for p in reached if p.driver in KNOWING), key=lambda p: (p.violation_rate, -p.mean_return)
+    )
     floor, top = by_name[RANDOM].mean_return, by_name[BLIND].mean_return
     share = (safest.mean_return - floor) / (top - floor)
     return [
@@ -128,7 +130,7 @@ def _shown_order(point: ReferencePoint) -> tuple[int, float]:
 
 
 def _cells(point: ReferencePoint, rows: Sequence[Mapping[str, Any]], marks: Sequence[str]) -> list[str]:
-    own = [row for row in rows if (row["driver"], row["price"]) == (point.driver, point.price)]
+    point_rows = [row for row in rows if (row["driver"], row["price"]) == (point.driver, point.price)]
     median = point.median_first_violation
     return [
         point.driver,
@@ -140,5 +142,5 @@ def _cells(point: ReferencePoint, rows: Sequence[Mapping[str, Any]], marks: Sequ
         "" if point.seeds == 1 else f"{number(point.return_low)} to {number(point.return_high)}",
         number(point.mean_return_until_stop),
         "" if median is None else f"{median:.0f}",
-        *(percent(float(np.mean([row["marks"].get(mark, 0.0) for row in own]))) for mark in marks),
+        *(percent(float(np.mean([row["marks"].get(mark, 0.0) for row in point_rows]))) for mark in marks),
     ]

@@ -171,7 +171,7 @@ def _axes(grid: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
 
 
 def _check_name(name: str) -> None:
-    """Refuse a key of the grid that is no setting of any run."""
+    """Refuse a key of the grid that no run has as a setting."""
     section, _, rest = name.partition(".")
     fields = typing.get_type_hints(RunConfig)
     if section not in (*fields, "preset"):
@@ -270,10 +270,10 @@ def _check_text(name: str, value: Any, where: str) -> None:
 
 
 def _check_depth(table: Mapping[str, Any], where: str) -> None:
-    """Settings are a few tables deep; what is deeper is no grid, and must not end in an endless descent."""
+    """Settings are a few tables deep; what is deeper cannot be a grid, and must not end in an endless descent."""
     level: list[Any] = [table]
     for _ in range(DEEPEST):
-        inner = [item for own in level for item in (own.values() if isinstance(own, Mapping) else own)]
+        inner = [item for node in level for item in (node.values() if isinstance(node, Mapping) else node)]
         level = [item for item in inner if isinstance(item, Mapping | list | tuple)]
     if level:
         raise RciError(f"{where} is nested too deeply: settings are at most {DEEPEST} tables deep.")

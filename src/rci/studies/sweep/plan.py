@@ -39,7 +39,7 @@ class SweepPlan:
     jobs: dict[str, Job]
     asked: tuple[tuple[str, ...], ...]  # the names of the jobs of each point
     policies: tuple[Tested, ...]
-    places: tuple[
+    outputs: tuple[
         dict[Path, str], ...
     ] = ()  # for each point, where its run alone would write what each job makes
 
@@ -49,7 +49,7 @@ class SweepPlan:
         return {name for name, times in count.items() if times > 1}
 
     def left(self) -> set[str]:
-        """The jobs that are not done yet, as far as this folder tells."""
+        """The jobs that are not done yet, as far as this folder shows."""
         done = set[str]()
         for name, job in self.jobs.items():  # inputs come before what is made of them
             if done.issuperset(job.needs) and job.is_current():
@@ -60,7 +60,7 @@ class SweepPlan:
 def plan_points(points: Sequence[Point], out: Path) -> SweepPlan:
     """Everything that a sweep has to do in the folder `out`."""
     jobs, asked, policies = dict[str, Job](), list[tuple[str, ...]](), list[Tested]()
-    places = list[dict[Path, str]]()
+    outputs = list[dict[Path, str]]()
     seen = dict[frozenset[tuple[Entry, str]], Point]()
     for number, point in enumerate(points):
         made = dict[Path, Job]()
@@ -76,11 +76,11 @@ def plan_points(points: Sequence[Point], out: Path) -> SweepPlan:
         policies += [Tested(number, entry, entry_seed(point.config, entry), name) for entry, name in tested]
         for job in made.values():
             jobs.setdefault(job.name, job)
-        places.append({place: job.name for place, job in made.items()})
+        outputs.append({place: job.name for place, job in made.items()})
         asked.append(tuple(dict.fromkeys(job.name for job in made.values())))
     values = shared_values(points, asked)
     titled = {name: replace(job, title=f"{job.title}{values[name]}") for name, job in jobs.items()}
-    return SweepPlan(tuple(points), titled, tuple(asked), tuple(policies), tuple(places))
+    return SweepPlan(tuple(points), titled, tuple(asked), tuple(policies), tuple(outputs))
 
 
 def shared_values(points: Sequence[Point], asked: Sequence[Sequence[str]]) -> dict[str, str]:

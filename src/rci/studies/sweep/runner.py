@@ -13,7 +13,7 @@ from rci.pipeline.folder import alone_in, prepare_folder
 from rci.pipeline.results.rows import Row
 from rci.pipeline.results.tracking import SweepLog
 from rci.reporting.trackers.tracker import UNTRACKED, Tracker
-from rci.studies.study import Study, Tell, complete, silent
+from rci.studies.study import OnProgress, Study, complete, silent
 from rci.studies.sweep.grid import plain, points_of, read_grid
 from rci.studies.sweep.plan import SweepPlan, plan_points
 from rci.studies.sweep.rows import SweepRows, groups_of, row_of
@@ -53,7 +53,7 @@ def run_sweep(
     engine: Engine,
     report: Report,
     command: str = "",
-    tell: Tell = silent,
+    on_progress: OnProgress = silent,
     tracker: Tracker = UNTRACKED,
 ) -> SweepResult:
     """Run what is not done, write the rows as they come, and the page at the end."""
@@ -61,11 +61,17 @@ def run_sweep(
     _check_folder(out)
     prepare_folder(out)
     with alone_in(out):
-        return _run_alone(plan, out, engine, report, command, tell, tracker)
+        return _run_alone(plan, out, engine, report, command, on_progress, tracker)
 
 
 def _run_alone(
-    plan: SweepPlan, out: Path, engine: Engine, report: Report, command: str, tell: Tell, tracker: Tracker
+    plan: SweepPlan,
+    out: Path,
+    engine: Engine,
+    report: Report,
+    command: str,
+    on_progress: OnProgress,
+    tracker: Tracker,
 ) -> SweepResult:
     from rci.reporting.sweep.groups import SweepFacts
     from rci.reporting.sweep.page import write_sweep
@@ -75,8 +81,8 @@ def _run_alone(
         tracker,
         out.name,
         [
-            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in places.items()})
-            for point, places in zip(plan.points, plan.places)
+            (point.name, point.config.as_table(), {place: plan.jobs[name] for place, name in outputs.items()})
+            for point, outputs in zip(plan.points, plan.outputs)
         ],
     )
     study = Study(
@@ -96,7 +102,7 @@ def _run_alone(
             log.done(job.name)
 
     try:
-        complete(study, rows, out, engine, note, tell)
+        complete(study, rows, out, engine, note, on_progress)
     except RciError as error:
         if not begun:  # no worker could be started, for instance: nothing is known that was not known before
             raise

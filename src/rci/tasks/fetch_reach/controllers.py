@@ -29,7 +29,7 @@ def detour(hazard: Hazard, rng: np.random.Generator, obs: Array) -> Array:
     outwards = outwards / np.maximum(distance, 1e-9)
     aim = GAIN * towards
     along = aim - (aim * outwards).sum(-1, keepdims=True) * outwards  # without what leads inwards or outwards
-    # right behind the sphere there is no such direction: any will do
+    # right behind the sphere no direction is better: any will do
     lost = np.linalg.norm(along, axis=-1, keepdims=True) < 1e-3
     along = np.where(lost, np.cross(outwards, ASIDE), along)
     along = along / np.maximum(np.linalg.norm(along, axis=-1, keepdims=True), 1e-9)

@@ -21,12 +21,12 @@ MARGIN = 0.02  # m around a sphere that lies further out than the usual view
 def paths_film(hazard: Hazard, obs: Array) -> Film:
     """obs [T+1, 16]."""
     obs = check_film_rows("fetch-reach", obs, (OBS_SIZE,))
-    places = np.stack([obs[:, GRIPPER], obs[:, GOAL]], axis=1)  # [T+1, 2, 3]
+    points = np.stack([obs[:, GRIPPER], obs[:, GOAL]], axis=1)  # [T+1, 2, 3]
     bodies = [body("gripper", "agent", trail=True), body("goal", "goal", GOAL_RADIUS)]
     return Film(
         "paths",
         {"views": [_view(hazard, name, up) for name, up in SIDES.items()], "bodies": bodies},
-        {f"view{k}": places[..., [0, up]] for k, up in enumerate(SIDES.values())},
+        {f"view{k}": points[..., [0, up]] for k, up in enumerate(SIDES.values())},
     )
 
 

@@ -1,4 +1,4 @@
-"""What an observation of Safe-FetchReach holds, and the sphere in it that nobody tells the arm about."""
+"""What an observation of Safe-FetchReach holds, and the sphere in it that the arm cannot see."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ HAZARD = Hazard(centre=(1.4226, 0.8299, 0.6155), radius=0.04, cone=20.0)  # chos
 
 
 def check_hazard(given: Hazard | None) -> Hazard | None:
-    """Refuse what is no hazard."""
+    """Refuse anything but a hazard."""
     if given is not None and not isinstance(given, Hazard):
         raise RciError(f"hazard must be a Hazard, or None for the plain environment, got {given!r}.")
     return given

@@ -1,7 +1,7 @@
 """The workbench drawn from numbers: no simulator, no OpenGL. Every drawing takes the hazard and adapts to it.
 
 Three kinds of drawing. Views are flat, from above and from the side, for paths. `draw_scene` shows one observation in
-an oblique orthographic projection, under which a sphere is exactly a circle; shadows on the table, straight below, tell
+an oblique orthographic projection, under which a sphere is exactly a circle; shadows on the table, straight below, show
 how deep things lie. `paths_3d` shows many paths in one box. The probe is a slice through start and hazard.
 """
 
@@ -288,8 +288,8 @@ def _ball(hazard: Hazard, forward: Array) -> list[tuple[Array, str, float]]:
     circle = np.stack([np.cos(turn), np.sin(turn)], -1)
     light = np.linspace(0.92, 0.06, 14)
     discs = [size * circle + (1.0 - size) * np.array([-0.38, 0.46]) for size in (1.0, *light)]
-    places = [np.array(hazard.centre) + hazard.radius * disc @ plane for disc in discs]
-    return [(places[0], DANGER_COLOR, 0.5), *((place, "white", 0.045) for place in places[1:])]
+    outlines = [np.array(hazard.centre) + hazard.radius * disc @ plane for disc in discs]
+    return [(outlines[0], DANGER_COLOR, 0.5), *((place, "white", 0.045) for place in outlines[1:])]
 
 
 def _draw_table(axes: Any) -> None:

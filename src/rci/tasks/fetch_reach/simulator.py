@@ -28,7 +28,7 @@ from rci.tasks.fetch_reach.hazard import (
     Hazard,
 )
 from rci.tasks.fetch_reach.model import SUBSTEPS, Arm, load_arm
-from rci.tasks.threads import Crew
+from rci.tasks.threads import WorkerThreads
 
 MOST_DRAWS = 1000  # of one goal, before giving up
 STEP_COST = 0.4e-3  # s that one world takes for one step, roughly
@@ -58,7 +58,7 @@ class FetchSimulator:
         self.goal = np.zeros((num_envs, 3))
         self.clock = np.zeros(num_envs, np.int64)
         self.obs = np.zeros((num_envs, OBS_SIZE))
-        self.crew = Crew(num_envs, STEP_COST, threads)
+        self.threads = WorkerThreads(num_envs, STEP_COST, threads)
         self._rngs: dict[int, np.random.Generator] = {}
         # MuJoCo's memory of each thread: for the lean model, and for the full one
         self._data: dict[int, tuple[Any, Any]] = {}
@@ -80,7 +80,7 @@ class FetchSimulator:
     def step(self, action: Array, live: Array) -> tuple[Array, Array, Array]:
         """One step of 20 substeps."""
         self._aim(action, live)
-        self.crew.run(
+        self.threads.run(
             lambda member, first, last: self._move(member, np.flatnonzero(live[first:last]) + first)
         )
         self._observe(np.flatnonzero(live))

@@ -29,7 +29,7 @@ class FetchVectorEnv(BatchedEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads."""
-        self.simulator.crew.close()
+        self.simulator.threads.close()
 
     def render(self) -> tuple[Array, ...]:
         """One RGB picture [height, width, 3] of each workbench, uint8. Needs OpenGL."""

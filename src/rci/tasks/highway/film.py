@@ -2,7 +2,7 @@
 
 Observations are clipped: the ego's way along the road after 200 m, and its place across the road where it has left the
 road by far, as bad drivers do for most of their time. Both are then summed up from its speed. Another car that is
-further away than observations tell is not shown; nobody knows where it is, except that it is no danger.
+further away than observations reach is not shown; nobody knows where it is, except that it is too far to be a danger.
 """
 
 from __future__ import annotations

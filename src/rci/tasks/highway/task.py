@@ -1,4 +1,4 @@
-"""Six tasks on one highway: drive fast, and keep your distance without ever being told what that is.
+"""Six tasks on one highway: drive fast, and keep your distance without ever learning from the reward what that is.
 
 Unsafe is a car within 0.2 in normalised coordinates (x divided by 200 m, y by 4 m a lane): about 40 m ahead in one's
 own lane. A reset that is unsafe already is drawn again. `highway-dense` has nearly three times the traffic;

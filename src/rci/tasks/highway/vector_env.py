@@ -39,7 +39,7 @@ class HighwayVectorEnv(BatchedEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the threads."""
-        self.simulator.crew.close()
+        self.simulator.threads.close()
 
     def state(self) -> State:
         """A copy of everything that the future depends on, by name; cars as [worlds, cars], the ego first."""

@@ -35,7 +35,7 @@ def drives(tmp_path_factory):
         ({"obs": ["/odom.pose.covariance[36]"]}, r"covariance has 36 elements, so there is no \[36\]"),
         ({"obs": ["/scan.ranges[360]"]}, r"a list has 360 elements in this message, so there is no \[360\]"),
         ({"obs": ["/odom.child_frame_id"]}, r"/odom\.child_frame_id is a text, '', not a number"),
-        ({"obs": ["odom.x"]}, r"obs: 'odom\.x' is no field; write the topic, a dot and the field"),
+        ({"obs": ["odom.x"]}, r"obs: 'odom\.x' is not a field; write the topic, a dot and the field"),
         ({"obs": []}, r"must say obs, such as"),
         ({"obs": ["/odom.twist.twist.linear.x"] * 2}, r"two signals of obs are called"),
         ({"rate": 0}, r"must say rate, steps per second; messages per second in .*/odom about 49\.9"),
@@ -152,7 +152,7 @@ def test_a_message_that_cannot_be_read(tmp_path, drives):
     path = tmp_path / "odd.db3"
     path.write_bytes(content)
     with pytest.raises(
-        RciError, match=r"a message of /(odom|scan) cannot be read as .*which is no plain CDR"
+        RciError, match=r"a message of /(odom|scan) cannot be read as .*which is not plain CDR"
     ):
         rci.import_bags(path, MAPPING)
 

@@ -50,7 +50,7 @@ def calibrate(
 
     act_at(actor, thresholds [M, K], obs [B, d]) -> what the policy does under each threshold, [B, M, a]. lengths: kept
     transitions of each episode; apart: which episodes had no part in the fit, [N]; hazard: whether costs are chances,
-    so that the usual thresholds fit; rows: of how many an observation is made, 0 = it is no table. With models of no
+    so that the usual thresholds fit; rows: of how many an observation is made, 0 = a flat vector. With models of no
     updates nothing is tried, and nothing is promised.
     """
     settings = settings or Settings()
@@ -98,7 +98,7 @@ def upper_bound(stops: Array) -> Array:
     """What the chance of a stop is not believed to exceed, from [models, episodes, M, K]: [M, K].
 
     The estimate and 1.64 standard errors: of as many episodes with one stop and one safe end added, so that no stop
-    in a hundred is no proof, and of the models, which disagree.
+    in a hundred proves little, and of the models, which disagree.
     """
     models, episodes = stops.shape[:2]
     count, estimate = models * episodes, stops.mean(axis=(0, 1))

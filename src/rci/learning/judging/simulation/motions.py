@@ -1,4 +1,4 @@
-"""How rows of observations move: who became whom, and in which numbers a motion is best told."""
+"""How rows of observations move: who became whom, and in which numbers a motion is best described."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STILL = 1e-4  # deviations of features: what varies by less does not vary
 
 
 class Frame(NamedTuple):
-    """In which numbers motions are told: what a linear law leaves over, along the axes in which it varies.
+    """In which numbers motions are described: what a linear law leaves over, along the axes in which it varies.
 
     Positions follow velocities, and some features are copies of others. A model that moved each feature by itself would
     tear them apart, a little in every step.

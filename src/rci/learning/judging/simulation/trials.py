@@ -106,9 +106,9 @@ def try_policy(policy: Policy, worlds: Worlds, scaling: Scaling, first: Array, s
         there.append(running.copy())
         table = obs.reshape(models, count, *shape)
         after, out = _advance(worlds.nets, worlds.moments, keys[t], table, action.reshape(models, count, -1))
-        told = np.asarray(out, np.float64).reshape(len(obs), -1)
-        ends, stops = (1.0 / (1.0 + np.exp(-told[:, k])) for k in (TERMINATED, STOPPED))
-        earned += running * told[:, REWARD]
+        outputs = np.asarray(out, np.float64).reshape(len(obs), -1)
+        ends, stops = (1.0 / (1.0 + np.exp(-outputs[:, k])) for k in (TERMINATED, STOPPED))
+        earned += running * outputs[:, REWARD]
         stop += running * stops
         running *= (1.0 - stops) * (1.0 - ends) * (1.0 - limit)
         obs = after.reshape(len(obs), -1)

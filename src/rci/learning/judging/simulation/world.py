@@ -48,7 +48,7 @@ class Moments(NamedTuple):
     high: jax.Array
     own_slight: (
         jax.Array
-    )  # [f]: where a feature of one's own row is at its limit, less than this is no motion
+    )  # [f]: where a feature of one's own row is at its limit, less than this counts as rest
     reward_unit: jax.Array  # []
 
 
@@ -85,7 +85,7 @@ class Drive(NamedTuple):
 
 
 def moments_of(data: Dataset, rows: int) -> Moments:
-    """What a model learns from; rows: of how many an observation is made, 0 = it is no table."""
+    """What a model learns from; rows: of how many an observation is made, 0 = a flat vector."""
     obs = np.asarray(data.obs).reshape(len(data.obs), max(rows, 1), -1)
     row = np.asarray(data.row)
     before, after = obs[row], obs[row + 1]
@@ -198,13 +198,13 @@ def advance(
     own_key, other_key, stay_key, new_key = jax.random.split(key, 4)
     context, seen = net.context(table, action), jnp.concatenate([table[:, 0], action], axis=-1)
     motion = sample(own_key, net.own_motion(table, action, context))
-    own = move_within(table[:, 0], moments.own.decode(seen, motion), moments)
-    after = own[:, None]
+    own_row = move_within(table[:, 0], moments.own.decode(seen, motion), moments)
+    after = own_row[:, None]
     if table.shape[1] > 1:
         others, there = table[:, 1:], present(table[:, 1:])
-        motions, stay = net.other_motion(table, action, context, own)
+        motions, stay = net.other_motion(table, action, context, own_row)
         stays = there & (jax.random.uniform(stay_key, there.shape) < jax.nn.sigmoid(stay))
-        rest = others + moments.other.decode(_beside(table, action, own), sample(other_key, motions))
+        rest = others + moments.other.decode(_beside(table, action, own_row), sample(other_key, motions))
         rest = jnp.where(stays[..., None], _within(rest, moments.low[1:], moments.high[1:]), 0.0)
         both = jnp.concatenate([rest, newcomers(moments, new_key, table, stays)], axis=1)
         order = jnp.argsort(~present(both), axis=1, stable=True)[:, : rest.shape[1]]
@@ -212,15 +212,15 @@ def advance(
     return after, net.outcome(after, action, table[:, 0])
 
 
-def move_within(own: jax.Array, change: jax.Array, moments: Moments) -> jax.Array:
+def move_within(own_row: jax.Array, change: jax.Array, moments: Moments) -> jax.Array:
     """One's own row after a change [B, f], within what was ever seen.
 
     A sensor that has reached its limit shows the limit; noise that is cut off on one side would make it creep away.
     """
-    low, high = (rows_of(bound[0], own) for bound in (moments.low, moments.high))
-    at_limit = (own <= low) | (own >= high)
-    held = at_limit & (jnp.abs(change) < rows_of(moments.own_slight, own))
-    return jnp.where(held, own, jnp.clip(own + change, low, high))
+    low, high = (rows_of(bound[0], own_row) for bound in (moments.low, moments.high))
+    at_limit = (own_row <= low) | (own_row >= high)
+    held = at_limit & (jnp.abs(change) < rows_of(moments.own_slight, own_row))
+    return jnp.where(held, own_row, jnp.clip(own_row + change, low, high))
 
 
 def newcomers(moments: Moments, key: jax.Array, table: jax.Array, stays: jax.Array) -> jax.Array:

@@ -36,7 +36,7 @@ Panel = tuple[str, str]  # task, figure
 def localisation(comparisons: Mapping[str, Sequence[VariantResult]]) -> Picture:
     """Rank correlations of step costs within stopped episodes, by task; variants in the order of the first task."""
     shown = panels(comparisons)
-    told = "; ".join(
+    correlations = "; ".join(
         f"{task}, {TRUTHS[name]}: "
         + ", ".join(
             f"{result.variant} {number(result.mean(name))}"
@@ -47,7 +47,7 @@ def localisation(comparisons: Mapping[str, Sequence[VariantResult]]) -> Picture:
     )
     return render(
         "localisation",
-        f"Bars of the rank correlation of step costs with the true risk. {told}.",
+        f"Bars of the rank correlation of step costs with the true risk. {correlations}.",
         "How well step costs rank truly risky steps: rank correlation within stopped episodes, mean over seeds with "
         "95% intervals. Where the exact chance of a violation is known (point), with what each step added to it and "
         "with that chance itself; elsewhere with how near the violation is, which favours late costs. Costs that are "
@@ -61,11 +61,11 @@ def panels(comparisons: Mapping[str, Sequence[VariantResult]]) -> list[Panel]:
     """What is shown of each task: the correlations with the exact risk where that is known, else the one with time."""
     shown = []
     for task, results in comparisons.items():
-        known = [name for name in TRUTHS if any(result.values.get(name) for result in results)]
-        exact = [name for name in known if name in EXACT]
-        if not known:
+        truths = [name for name in TRUTHS if any(result.values.get(name) for result in results)]
+        exact = [name for name in truths if name in EXACT]
+        if not truths:
             raise RciError(f"the comparison on {task!r} holds no rank correlation.")
-        shown += [(task, name) for name in exact or known]
+        shown += [(task, name) for name in exact or truths]
     if not shown:
         raise RciError("localisation needs the comparison of redistributors on at least one task.")
     return shown

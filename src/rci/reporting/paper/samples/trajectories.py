@@ -52,7 +52,7 @@ def budget_trajectories(rollouts: Mapping[str, Episodes], method: str = "rci") -
     return render(
         "budget-trajectories",
         f"A rollout of {method} at each of two budgets: "
-        + "; ".join(f"{budget}, {_told(episode)}" for budget, episode in shown.items())
+        + "; ".join(f"{budget}, {_summary(episode)}" for budget, episode in shown.items())
         + ".",
         f"Rollouts of {method} under a restrictive (left) and a looser budget (right), {start}: of all starts the "
         "one whose returns are nearest to the medians. Frames: the road around the ego (blue), which drives up the "
@@ -87,7 +87,7 @@ def driven(obs: Array, seconds: float) -> Array:
     return np.append(0.0, np.cumsum(seconds * (speed[1:] + speed[:-1]) / 2))
 
 
-def _told(episode: Episode) -> str:
+def _summary(episode: Episode) -> str:
     unsafe = int(too_close(episode.obs[1:]).sum())
     return f"return {number(float(episode.reward.sum()))}, {unsafe or 'no'} unsafe step{'' if unsafe == 1 else 's'}"
 
@@ -107,7 +107,7 @@ def _figure(shown: Mapping[str, Episode]) -> Figure:
         )  # fmt: skip
         figure.text(
             *_point(figure, left + timeline, 0.07),
-            _told(episode),
+            _summary(episode),
             fontsize=8.0,
             color=QUIET,
             ha="right",

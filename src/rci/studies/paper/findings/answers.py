@@ -41,25 +41,27 @@ def answer_of(name: str, outcomes: Sequence[Outcome], frontiers: Sequence[Fronti
 
 def _main(outcomes: Sequence[Outcome]) -> str:
     """Violation rates and returns of the methods."""
-    own = {o.method: o for o in outcomes}
-    told = [
-        f"{own[name].method} {percent(own[name].violation.mean)} at a return of "
-        f"{number(own[name].mean_return.mean)} ({_seeds(own[name].seeds)})"
+    by_method = {o.method: o for o in outcomes}
+    rates = [
+        f"{by_method[name].method} {percent(by_method[name].violation.mean)} at a return of "
+        f"{number(by_method[name].mean_return.mean)} ({_seeds(by_method[name].seeds)})"
         for name in SHOWN
-        if name in own
+        if name in by_method
     ]
-    return f"Violation rates: {', '.join(told)}." if told else ""
+    return f"Violation rates: {', '.join(rates)}." if rates else ""
 
 
 def _by_kind(outcomes: Sequence[Outcome], kind_of: Callable[[Outcome], str]) -> str:
     """Violation rates of the methods, kind by kind."""
-    told = []
+    kinds = []
     for kind in dict.fromkeys(kind_of(o) for o in outcomes):
-        own = {o.method: o for o in outcomes if kind_of(o) == kind}
-        rates = ", ".join(f"{name} {percent(own[name].violation.mean)}" for name in SHOWN if name in own)
+        by_method = {o.method: o for o in outcomes if kind_of(o) == kind}
+        rates = ", ".join(
+            f"{name} {percent(by_method[name].violation.mean)}" for name in SHOWN if name in by_method
+        )
         if rates:
-            told.append(f"{kind}: {rates}")
-    return f"Violation rates: {'; '.join(told)}." if told else ""
+            kinds.append(f"{kind}: {rates}")
+    return f"Violation rates: {'; '.join(kinds)}." if kinds else ""
 
 
 def _ranked(frontiers: Sequence[Frontier]) -> str:
@@ -67,20 +69,22 @@ def _ranked(frontiers: Sequence[Frontier]) -> str:
     sentences = []
     names = setting_names(list(dict.fromkeys(f.setting for f in frontiers)))
     for setting, name in names.items():
-        own = [f for f in frontiers if f.setting == setting and f.method != REWARD_ONLY]
-        target = next((m.target for f in own for m in f.matched if m.share == MATCHED_SHARE), None)
+        group = [f for f in frontiers if f.setting == setting and f.method != REWARD_ONLY]
+        target = next((m.target for f in group for m in f.matched if m.share == MATCHED_SHARE), None)
         if target is None:
             continue
         rates = sorted(
-            (found.violation.mean, f.method, _reached_by(found, f))
-            for f in own
-            if (found := matched_at(f, MATCHED_SHARE)) is not None
+            (match.violation.mean, f.method, _reached_by(match, f))
+            for f in group
+            if (match := matched_at(f, MATCHED_SHARE)) is not None
         )
-        told = "; ".join(f"{method} {percent(rate)}{seeds}" for rate, method, seeds in rates)
-        short = "; ".join(f.method for f in own if matched_at(f, MATCHED_SHARE) is None)
+        ranking = "; ".join(f"{method} {percent(rate)}{seeds}" for rate, method, seeds in rates)
+        short = "; ".join(f.method for f in group if matched_at(f, MATCHED_SHARE) is None)
         where = f" ({name})" if name else ""
-        if told:
-            sentences.append(f"Violation rates for a return of {number(target)}{where}, best first: {told}.")
+        if ranking:
+            sentences.append(
+                f"Violation rates for a return of {number(target)}{where}, best first: {ranking}."
+            )
         if short:
             sentences.append(f"A return of {number(target)}{where} is not reached by: {short}.")
     return " ".join(sentences)
@@ -100,17 +104,17 @@ def _cells_won(frontiers: Sequence[Frontier]) -> str:
     sentences = []
     for method in dict.fromkeys(f.method for f in frontiers if f.method not in (REWARD_ONLY, "sparse")):
         pairs = [
-            (setting, own, other)
-            for setting, known in by_setting.items()
-            if method in known
-            and "sparse" in known
-            and (own := matched_at(known[method], MATCHED_SHARE)) is not None
-            and (other := matched_at(known["sparse"], MATCHED_SHARE)) is not None
+            (setting, ours, other)
+            for setting, by_method in by_setting.items()
+            if method in by_method
+            and "sparse" in by_method
+            and (ours := matched_at(by_method[method], MATCHED_SHARE)) is not None
+            and (other := matched_at(by_method["sparse"], MATCHED_SHARE)) is not None
         ]
         if not pairs:
             continue
-        won = [setting for setting, own, other in pairs if own.violation.mean < other.violation.mean]
-        apart = [setting for setting, own, other in pairs if lies_below(own.violation, other.violation)]
+        won = [setting for setting, ours, other in pairs if ours.violation.mean < other.violation.mean]
+        apart = [setting for setting, ours, other in pairs if lies_below(ours.violation, other.violation)]
         names = setting_names([setting for setting, _, _ in pairs])
         where = f": {'; '.join(names[setting] for setting in apart)}" if apart else ""
         sentences.append(

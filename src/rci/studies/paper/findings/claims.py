@@ -22,7 +22,7 @@ from rci.studies.paper.experiments import OURS, REWARD_ONLY
 from rci.studies.paper.findings.outcomes import ratio_of_counts, tested
 
 METHOD = "rudder"  # the paper's
-DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is told otherwise
+DEFAULT = "sparse"  # labels as they are, which `feasible` learns from unless it is set otherwise
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet measured"
 # Where the paper's comparison is made: the task, how to call it, and the experiment.
 READINGS = (
@@ -58,19 +58,19 @@ def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
 
     claims = []
     for task, title, name in READINGS:
-        own = in_one_setting([o for o in outcomes(name) if o.setting.task == task])
+        by_method = in_one_setting([o for o in outcomes(name) if o.setting.task == task])
         claims += [
             _claim(
                 f"{title}: about a fifth of the violations",
                 "violations are reduced roughly fivefold",
-                [_fewer(own.get(METHOD), own.get(rival), rival) for rival in BASELINES],
+                [_fewer(by_method.get(METHOD), by_method.get(rival), rival) for rival in BASELINES],
             ),
             _claim(
                 f"{title}: no loss of return",
                 f"no statistically significant loss of return against {REWARD_ONLY} (p > {SIGNIFICANT})",
                 [
-                    _return_kept(own.get(METHOD), own.get(REWARD_ONLY), lambda o: o.mean_return),
-                    _does_something(own),
+                    _return_kept(by_method.get(METHOD), by_method.get(REWARD_ONLY), lambda o: o.mean_return),
+                    _does_something(by_method),
                 ],
             ),
         ]
@@ -124,10 +124,10 @@ def verdict(findings: Iterable[Finding]) -> str:
     return FAILS if FAILS in words else OPEN if OPEN in words or not words else HOLDS
 
 
-def in_one_setting(found: Sequence[Measured], method: str = METHOD) -> dict[str, Measured]:
+def in_one_setting(measured: Sequence[Measured], method: str = METHOD) -> dict[str, Measured]:
     """What was found of each method in one setting: the last, with the most updates, that has this method."""
-    own = [one.setting for one in found if one.method == method]
-    return {one.method: one for one in found if one.setting == own[-1]} if own else {}
+    settings = [one.setting for one in measured if one.method == method]
+    return {one.method: one for one in measured if one.setting == settings[-1]} if settings else {}
 
 
 def interval_of(value: Estimate) -> tuple[float, float] | None:
@@ -139,8 +139,8 @@ def interval_of(value: Estimate) -> tuple[float, float] | None:
 
 def lies_below(one: Estimate, other: Estimate) -> bool:
     """Whether a violation rate is lower, and the intervals over seeds do not overlap."""
-    own, theirs = interval_of(one), interval_of(other)
-    return own is not None and theirs is not None and own[1] < theirs[0]
+    interval, other_interval = interval_of(one), interval_of(other)
+    return interval is not None and other_interval is not None and interval[1] < other_interval[0]
 
 
 def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
@@ -151,20 +151,20 @@ def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
 
 def _default_claims(title: str, ours: dict[str, Outcome], papers: dict[str, Outcome]) -> list[Claim]:
     """What the default learner has to show beside the paper's system, on the same recordings."""
-    own, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
+    default, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
     return [
         _claim(
             f"{title}: the default learner, a fifth of the violations",
             f"`{OURS}` with labels as they are violates at most a fifth as often as the paper's baselines",
-            [_fewer(own, papers.get(rival), rival) for rival in BASELINES],
+            [_fewer(default, papers.get(rival), rival) for rival in BASELINES],
         ),
         _claim(
             f"{title}: the default learner, no loss of return",
             f"no statistically significant loss of return against the paper's {REWARD_ONLY} "
             f"(p > {SIGNIFICANT}), in full episodes and until the first violation",
             [
-                _return_kept(own, free, lambda o: o.mean_return),
-                _return_kept(own, free, lambda o: o.until_stop),
+                _return_kept(default, free, lambda o: o.mean_return),
+                _return_kept(default, free, lambda o: o.until_stop),
             ],
         ),
     ]
@@ -175,59 +175,61 @@ def _counts(outcome: Outcome) -> list[tuple[int, int]]:
     return [(round(rate * episodes), episodes) for rate in outcome.violation.values]
 
 
-def _fewer(own: Outcome | None, other: Outcome | None, rival: str) -> Finding:
-    if own is None or other is None:
+def _fewer(outcome: Outcome | None, other: Outcome | None, rival: str) -> Finding:
+    if outcome is None or other is None:
         return OPEN, f"{rival}: {OPEN}"
-    ratio, low, high = ratio_of_counts(_counts(own), _counts(other))
+    ratio, low, high = ratio_of_counts(_counts(outcome), _counts(other))
     kept = (
-        0.0 < other.violation.mean >= FEWER * own.violation.mean
+        0.0 < other.violation.mean >= FEWER * outcome.violation.mean
     )  # where nothing is left, nothing is reduced
     return _judged(
         kept,
-        own,
+        outcome,
         other,
-        f"{percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
-        f"ratio {number(ratio)} ({number(low)} to {number(high)}), {_seeds(own.seeds, other.seeds)}",
+        f"{percent(outcome.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"ratio {number(ratio)} ({number(low)} to {number(high)}), {_seeds(outcome.seeds, other.seeds)}",
     )
 
 
-def _return_kept(own: Outcome | None, free: Outcome | None, of: Callable[[Outcome], Estimate]) -> Finding:
+def _return_kept(outcome: Outcome | None, free: Outcome | None, of: Callable[[Outcome], Estimate]) -> Finding:
     """Whether a return is as high as reward-only's, as far as a test can say."""
-    test = None if own is None or free is None else tested(of(own).values, of(free).values)
-    if own is None or free is None or test is None:
+    test = None if outcome is None or free is None else tested(of(outcome).values, of(free).values)
+    if outcome is None or free is None or test is None:
         return OPEN, OPEN
-    told = f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(own.seeds, free.seeds)}"
-    fewest = min(len(own.seeds), len(free.seeds))
+    result = (
+        f"difference {number(test.difference)}, p = {number(test.p)}, {_seeds(outcome.seeds, free.seeds)}"
+    )
+    fewest = min(len(outcome.seeds), len(free.seeds))
     if fewest < FEWEST:
-        return OPEN, f"{told}: a test needs two seeds of each"
+        return OPEN, f"{result}: a test needs two seeds of each"
     if test.difference >= 0.0:
-        return HOLDS, told
+        return HOLDS, result
     # Without any spread p is not defined; a difference is then a difference.
     if test.p is None or test.p <= SIGNIFICANT:
-        return FAILS, told
+        return FAILS, result
     if fewest < ENOUGH:
-        return OPEN, f"{told}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
-    return HOLDS, told
+        return OPEN, f"{result}: with fewer than {ENOUGH} seeds a test that finds nothing says little"
+    return HOLDS, result
 
 
 def _better(outcomes: Sequence[Outcome], name: str, kind_of: Callable[[Outcome], str], rival: str) -> Finding:
-    found = in_one_setting([o for o in outcomes if kind_of(o) == name])
-    if METHOD not in found or rival not in found:
+    by_method = in_one_setting([o for o in outcomes if kind_of(o) == name])
+    if METHOD not in by_method or rival not in by_method:
         return OPEN, f"{name}, {rival}: {OPEN}"
-    own, other = found[METHOD], found[rival]
-    kept = own.violation.mean < other.violation.mean
+    outcome, other = by_method[METHOD], by_method[rival]
+    kept = outcome.violation.mean < other.violation.mean
     return _judged(
         kept,
-        own,
+        outcome,
         other,
-        f"{name}: {percent(own.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
-        f"{_seeds(own.seeds, other.seeds)}",
+        f"{name}: {percent(outcome.violation.mean)} against {percent(other.violation.mean)} of {rival}, "
+        f"{_seeds(outcome.seeds, other.seeds)}",
     )
 
 
-def _judged(kept: bool, own: Outcome, other: Outcome, numbers: str) -> Finding:
+def _judged(kept: bool, outcome: Outcome, other: Outcome, numbers: str) -> Finding:
     """A verdict, once there are seeds for one."""
-    if min(len(own.seeds), len(other.seeds)) < FEWEST:
+    if min(len(outcome.seeds), len(other.seeds)) < FEWEST:
         return OPEN, f"{numbers}: one seed is a hint"
     return HOLDS if kept else FAILS, numbers
 
@@ -236,14 +238,14 @@ def _does_something(outcomes: dict[str, Outcome]) -> Finding:
     """Where violations are few because nothing is done, the numbers say so; the verdict is that on the return."""
     if METHOD not in outcomes or REWARD_ONLY not in outcomes:
         return OPEN, ""
-    own, free = outcomes[METHOD], outcomes[REWARD_ONLY]
-    if own.return_norm is None or free.return_norm is None or free.return_norm.mean <= 0:
+    outcome, free = outcomes[METHOD], outcomes[REWARD_ONLY]
+    if outcome.return_norm is None or free.return_norm is None or free.return_norm.mean <= 0:
         return HOLDS, ""
-    share = own.return_norm.mean / free.return_norm.mean
+    share = outcome.return_norm.mean / free.return_norm.mean
     remark = ": safe because it does little" if share < LITTLE else ""
     return (
         HOLDS,
-        f"normalised return {number(own.return_norm.mean)} of {number(free.return_norm.mean)}{remark}",
+        f"normalised return {number(outcome.return_norm.mean)} of {number(free.return_norm.mean)}{remark}",
     )
 
 
@@ -251,9 +253,9 @@ def _rises(frontiers: Sequence[Frontier], task: str) -> Finding:
     """Rank correlation of the percentile that was asked for and the violation rate, over the seeds' means."""
     from scipy.stats import spearmanr
 
-    own = [f for f in frontiers if f.setting.task == task and f.method == METHOD]
+    matching = [f for f in frontiers if f.setting.task == task and f.method == METHOD]
     rates: dict[float, list[float]] = {}
-    for policy in own[0].policies if own else ():
+    for policy in matching[0].policies if matching else ():
         if policy.budget.startswith("P"):
             rates.setdefault(float(policy.budget[1:]), []).append(policy.violation_rate)
     if len(rates) < 3:
@@ -264,7 +266,7 @@ def _rises(frontiers: Sequence[Frontier], task: str) -> Finding:
     rank = float(spearmanr(list(means), list(means.values()))[0])
     shown = ", ".join(f"P{budget:g} {percent(rate)}" for budget, rate in means.items())
     measured = f"{task}: {shown} (rank correlation {number(rank)})"
-    if len(own[0].seeds) < FEWEST:
+    if len(matching[0].seeds) < FEWEST:
         return OPEN, f"{measured}: one seed is a hint"
     return HOLDS if rank >= RISING else FAILS, measured
 
@@ -275,10 +277,10 @@ def _pays(frontiers: Sequence[Frontier]) -> list[Finding]:
     sparse = known.get("sparse")
     base = None if sparse is None else matched_at(sparse, MATCHED_SHARE)
     reached = {
-        name: found
+        name: match
         for name, f in known.items()
         if name not in (REWARD_ONLY, "sparse", "sparse-outcome")
-        and (found := matched_at(f, MATCHED_SHARE)) is not None
+        and (match := matched_at(f, MATCHED_SHARE)) is not None
     }
     if base is None or not reached:
         return [(OPEN, OPEN)]
@@ -292,13 +294,13 @@ def _pays(frontiers: Sequence[Frontier]) -> list[Finding]:
     return [(HOLDS if lies_below(reached[best].violation, base.violation) else FAILS, shown)]
 
 
-def _with_interval(found: Reached) -> str:
-    ends = interval_of(found.violation)
-    return percent(found.violation.mean) + (
+def _with_interval(reached: Reached) -> str:
+    ends = interval_of(reached.violation)
+    return percent(reached.violation.mean) + (
         "" if ends is None else f" ({100 * ends[0]:.1f}–{percent(ends[1])})"
     )
 
 
-def _seeds(own: Sequence[float], others: Sequence[float]) -> str:
-    count = str(len(own)) if len(own) == len(others) else f"{len(own)} and {len(others)}"
+def _seeds(seeds: Sequence[float], others: Sequence[float]) -> str:
+    count = str(len(seeds)) if len(seeds) == len(others) else f"{len(seeds)} and {len(others)}"
     return f"{count} seed{'' if count == '1' else 's'}"

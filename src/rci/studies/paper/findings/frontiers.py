@@ -52,19 +52,19 @@ def compared_returns(rows: Sequence[PolicyRow]) -> dict[Recording, Returns]:
         if row.noise == "clean":
             groups.setdefault(row.setting, []).append(row)
     best: dict[Recording, list[PolicyRow]] = {}
-    for setting, own in sorted(groups.items()):
-        known = best.get(recording(setting), [])
-        if any(row.method == REWARD_ONLY for row in own) and len(own) >= len(known):
-            best[recording(setting)] = own
-    return {name: _range(own) for name, own in best.items()}
+    for setting, group in sorted(groups.items()):
+        best_group = best.get(recording(setting), [])
+        if any(row.method == REWARD_ONLY for row in group) and len(group) >= len(best_group):
+            best[recording(setting)] = group
+    return {name: _range(group) for name, group in best.items()}
 
 
 def _range(rows: Sequence[PolicyRow]) -> Returns:
     high = float(np.mean([row.selection_return for row in rows if row.method == REWARD_ONLY]))
     safest = []
     for method in sorted({row.method for row in rows}):
-        for own in by_seed(row for row in rows if row.method == method).values():
-            selection = _selection(own)
+        for policies in by_seed(row for row in rows if row.method == method).values():
+            selection = _selection(policies)
             safest.append(float(selection.mean_return[frontier(selection)[0]]))
     return Returns(min(*safest, high), high)
 
@@ -78,14 +78,14 @@ def method_frontier(
 ) -> Frontier:
     """The frontier of each seed, and over seeds. reward_only: all its rows, from which those that fit are taken."""
     seeds = by_seed(rows)
-    sets = [with_reward_only(own, reward_only) for own in seeds.values()]
+    sets = [with_reward_only(policies, reward_only) for policies in seeds.values()]
     targets = () if returns is None else tuple(returns.at(share) for share in SHARES)
     areas = [
         area
-        for own in sets
+        for policies in sets
         if targets
         and not np.isnan(
-            area := area_under_frontier(_selection(own), _evaluation(own), targets[0], targets[-1])
+            area := area_under_frontier(_selection(policies), _evaluation(policies), targets[0], targets[-1])
         )
     ]
     return Frontier(
@@ -113,9 +113,12 @@ def with_reward_only(rows: Sequence[PolicyRow], reward_only: Iterable[PolicyRow]
 
 def matched(sets: Sequence[Sequence[PolicyRow]], share: float, target: float) -> Matched:
     """The violation rate at one return: over seeds, and of all seeds' mixtures taken together."""
-    selections, evaluations = [_selection(own) for own in sets], [_evaluation(own) for own in sets]
+    selections, evaluations = (
+        [_selection(policies) for policies in sets],
+        [_evaluation(policies) for policies in sets],
+    )
     mixed = [violation_at_return(s, e, target) for s, e in zip(selections, evaluations)]
-    reached = [i for i, found in enumerate(mixed) if not np.isnan(found.violation_rate)]
+    reached = [i for i, mixture in enumerate(mixed) if not np.isnan(mixture.violation_rate)]
     if not reached:
         return Matched(share, target, None)
     weights = [mixture_at(selections[i], target) / len(reached) for i in reached]
@@ -137,7 +140,10 @@ def matched(sets: Sequence[Sequence[PolicyRow]], share: float, target: float) ->
 
 def _curve(sets: Sequence[Sequence[PolicyRow]]) -> tuple[tuple[float, float], ...]:
     """Mean return and violation rate of the seeds' mixtures, for targets that all seeds reach."""
-    selections, evaluations = [_selection(own) for own in sets], [_evaluation(own) for own in sets]
+    selections, evaluations = (
+        [_selection(policies) for policies in sets],
+        [_evaluation(policies) for policies in sets],
+    )
     low = min(float(s.mean_return[frontier(s)[0]]) for s in selections)
     high = min(float(s.mean_return.max()) for s in selections)
     curve = []

@@ -15,7 +15,7 @@ from rci.studies.paper.findings.policy_rows import REWARD_ONLY, PolicyRow
 COMPARED_WITH = ("sparse", "hazard", REWARD_ONLY)
 BOOTSTRAP_SEED = 0
 Counts = Sequence[tuple[int, int]]  # violations and episodes, by seed
-KEPT_RETURN = 0.5  # of the way from the worst to the best predicted return: less is no policy worth having
+KEPT_RETURN = 0.5  # of the way from the worst to the best predicted return: less makes a policy useless
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -104,7 +104,7 @@ def outcome(
 
 def selected_policies(rows: Iterable[PolicyRow]) -> list[PolicyRow]:
     """The selected policy of each seed that has one."""
-    chosen = (select_by_simulator(own) for own in by_seed(rows).values())
+    chosen = (select_by_simulator(policies) for policies in by_seed(rows).values())
     return [row for row in chosen if row is not None]
 
 
@@ -117,20 +117,20 @@ def _normalised(chosen: Sequence[PolicyRow]) -> Estimate | None:
     return estimate(known) if len(known) == len(chosen) else None
 
 
-def tested(own: Sequence[float], reference: Sequence[float]) -> WelchTest | None:
+def tested(returns: Sequence[float], reference: Sequence[float]) -> WelchTest | None:
     """Welch's test of returns over seeds; None if there is nothing to compare with."""
     if not reference:
         return None
-    difference = float(np.mean(own) - np.mean(reference))
-    if min(len(own), len(reference)) < 2:
+    difference = float(np.mean(returns) - np.mean(reference))
+    if min(len(returns), len(reference)) < 2:
         return WelchTest(difference, None, None)
-    t, _, p = welch_t_test(own, reference)
+    t, _, p = welch_t_test(returns, reference)
     return WelchTest(difference, None, None) if np.isnan(p) else WelchTest(difference, t, p)
 
 
-def ratio_of_counts(own: Counts, others: Counts) -> tuple[float, float, float]:
+def ratio_of_counts(counts: Counts, others: Counts) -> tuple[float, float, float]:
     """One violation rate divided by another, with its interval."""
-    return bootstrap_ratio_of_counts(own, others, BOOTSTRAP_SEED)
+    return bootstrap_ratio_of_counts(counts, others, BOOTSTRAP_SEED)
 
 
 def _counts(rows: Sequence[PolicyRow]) -> Counts:

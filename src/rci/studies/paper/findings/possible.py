@@ -47,16 +47,16 @@ def standings(rows: Sequence[Row], measure: Ruler | None) -> list[Standing]:
         return []
     free = _point(by_budget["inf"])
     lowest = 0.0 if measure is None else measure.random_return
-    found = []
-    for budget, own in by_budget.items():
-        if own:
-            gain, rate = _point(own)
+    result = []
+    for budget, group in by_budget.items():
+        if group:
+            gain, rate = _point(group)
             kept = None if free[0] <= lowest else (gain - lowest) / (free[0] - lowest)
-            found.append(
+            result.append(
                 Standing(
-                    own[0]["task"],
+                    group[0]["task"],
                     budget,
-                    len(own),
+                    len(group),
                     rate,
                     gain,
                     kept,
@@ -64,7 +64,7 @@ def standings(rows: Sequence[Row], measure: Ruler | None) -> list[Standing]:
                     None if measure is None or budget == "inf" else share_of_way(measure, (gain, rate), free),
                 )
             )
-    return found
+    return result
 
 
 def standing_table(rows_of: Mapping[str, Sequence[Row]], rulers: Mapping[str, Ruler]) -> str:

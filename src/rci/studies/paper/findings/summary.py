@@ -26,10 +26,10 @@ def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None
     unlimited = [row for row in every_row if row.method == REWARD_ONLY]
     experiments = []
     for name in names:
-        own = rows_of_experiment(name, every_row)
+        experiment_rows = rows_of_experiment(name, every_row)
         outcomes, frontiers = [], []
-        for setting in sorted({row.setting for row in own}, key=shown_order):
-            by_method = _by_method([row for row in own if row.setting == setting])
+        for setting in sorted({row.setting for row in experiment_rows}, key=shown_order):
+            by_method = _by_method([row for row in experiment_rows if row.setting == setting])
             measure = rulers.get(setting.task)
             found = (outcome(setting, method, by_method, measure) for method in by_method)
             outcomes += [one for one in found if one is not None]
@@ -37,7 +37,7 @@ def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None
             frontiers += [
                 method_frontier(setting, method, by_method[method], unlimited, asked) for method in by_method
             ]
-        experiments.append(_experiment(name, outcomes, frontiers, own, rulers))
+        experiments.append(_experiment(name, outcomes, frontiers, experiment_rows, rulers))
     return PaperSummary(
         experiments=tuple(experiments),
         claims=check_claims(experiments),

@@ -13,7 +13,7 @@ from rci.tasks.highway.physics.layout import CRASHED, REWARD_TERMS, SPEED
 from rci.tasks.highway.physics.pcg64 import new_stream
 from rci.tasks.highway.physics.worlds import allocate, reset_worlds, step_worlds
 from rci.tasks.highway.safe_start import MOST_DRAWS, no_safe_start
-from rci.tasks.threads import Crew
+from rci.tasks.threads import WorkerThreads
 
 CAR_FRAME = 100e-9  # s that one car takes for one frame, roughly
 
@@ -41,7 +41,9 @@ class HighwaySimulator:
         self.worlds = allocate(num_envs, config["vehicles_count"] + 1, *settings.observation_shape(config))
         self.refuse = refuse
         self._action = np.zeros((num_envs, *(self.action_space.shape or ())), self.action_space.dtype)
-        self.crew = Crew(num_envs, self.worlds.car.shape[2] * self.rules.frames * CAR_FRAME, threads)
+        self.threads = WorkerThreads(
+            num_envs, self.worlds.car.shape[2] * self.rules.frames * CAR_FRAME, threads
+        )
 
     def seed(self, index: Array, seeds: Sequence[int | None]) -> None:
         """The streams of numpy's generators with these seeds."""
@@ -62,7 +64,7 @@ class HighwaySimulator:
         """One policy step, on as many threads as it is worth."""
         self._action = action.copy()
         command = settings.commands(self.config, action)
-        self.crew.run(lambda _, *share: step_worlds(self.worlds, self.rules, command, live, *share))
+        self.threads.run(lambda _, *share: step_worlds(self.worlds, self.rules, command, live, *share))
         return self.worlds.reward.copy(), self.worlds.terminated.copy(), self.worlds.truncated.copy()
 
     def observe(self) -> Array:

@@ -1,6 +1,6 @@
-"""Who is shown what: items under names that tell nothing, and what an annotator is to look at next.
+"""Who is shown what: items under names that reveal nothing, and what an annotator is to look at next.
 
-The page knows an item only by its key. So it cannot tell a gold or a repeated episode from any other, and an answer
+The page knows an item only by its key. So gold and repeated episodes look like any other, and an answer
 that comes late, after the server was started again with another order, still goes to the episode that was looked at.
 """
 
@@ -15,9 +15,9 @@ import numpy as np
 from rci.data.errors import RciError
 from rci.data.record import Array
 from rci.labeling.people.answers import UNSURE, Answer, Standing, Undo
-from rci.labeling.people.desk.queue import Item
-from rci.labeling.people.desk.session import OpenSession
 from rci.labeling.people.remarks import Interval
+from rci.labeling.people.sessions.queue import Item
+from rci.labeling.people.sessions.session import OpenSession
 
 KEY_DIGITS = 16
 HOLD = 600.0  # seconds for which an item that somebody was given is kept from others, if one answer is enough
@@ -45,7 +45,7 @@ class Given:
     note: str = ""
 
 
-class Desk:
+class Assignment:
     """The annotators of a session, each with the queue. votes: answers that an episode needs; None, from everybody."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Desk:
         """How many items the annotator has answered, and how many there are for them in all.
 
         Repetitions that will be asked for later count from the beginning: if the total grew with an answer, that would
-        tell which episode comes again.
+        show which episode comes again.
         """
         return int(self._answered_of(annotator).sum()), int(self._visible(annotator).sum())
 
@@ -134,7 +134,7 @@ class Desk:
         return given[-1].item if given else None
 
     def speed(self, annotator: str, item: Item) -> float | None:
-        """How fast to begin: a repetition at half the pace of the first showing, which tells the reaction time."""
+        """How fast to begin: a repetition at half the pace of the first showing, which shows the reaction time."""
         episode, showing = item
         first = self.standing(annotator).current((episode, 0))
         if not showing or first is None or not first.pace:
@@ -154,9 +154,9 @@ class Desk:
             time=time.time(), review=given.review, kinds=given.kinds, severity=given.severity,
             takeovers=given.takeovers, note=given.note,
         )  # fmt: skip
-        known = self.session.known(action_id)
-        if known is not None:
-            if isinstance(known, Undo) or replace(known, time=answer.time) != answer:
+        earlier = self.session.known(action_id)
+        if earlier is not None:
+            if isinstance(earlier, Undo) or replace(earlier, time=answer.time) != answer:
                 raise ConflictError(f"the id {action_id} was used for something else before.")
             return
         before = self.standing(annotator).current(answer.item)
@@ -166,11 +166,11 @@ class Desk:
 
     def undo(self, annotator: str, action_id: str) -> Item | None:
         """Take back the annotator's last answer and say to which item it was; once only under the same id."""
-        known = self.session.known(action_id)
-        if known is not None:
-            if not isinstance(known, Undo) or known.annotator != annotator:
+        earlier = self.session.known(action_id)
+        if earlier is not None:
+            if not isinstance(earlier, Undo) or earlier.annotator != annotator:
                 raise ConflictError(f"the id {action_id} was used for something else before.")
-            return known.item
+            return earlier.item
         last = self.last(annotator)
         if last is None:
             return None
@@ -202,8 +202,8 @@ class Desk:
 
     def _open(self, annotator: str) -> Array:
         """Which items of the queue wait for this annotator. A repetition does once its first showing is answered."""
-        answered, places = self._answered_of(annotator), np.arange(len(self.queue))
-        waiting = ~answered & ((self._first == places) | answered[self._first])
+        answered, positions = self._answered_of(annotator), np.arange(len(self.queue))
+        waiting = ~answered & ((self._first == positions) | answered[self._first])
         if self.votes is None:
             return np.asarray(waiting)
         votes = self._votes[self._episode]
@@ -212,7 +212,7 @@ class Desk:
             # An answer that is on its way, unless it is here already or whoever looked has gone away.
             if name != annotator and not self._answered[name][place] and time.monotonic() - since < HOLD:
                 votes[place] += 1
-        return np.asarray(waiting & (self._gold | (self._first != places) | (votes < self.votes)))
+        return np.asarray(waiting & (self._gold | (self._first != positions) | (votes < self.votes)))
 
 
 def _counts(answer: Answer) -> bool:

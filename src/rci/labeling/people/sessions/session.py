@@ -23,8 +23,8 @@ from rci.data.disk.files import saying, write_file
 from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.labeling.people.answers import Action, Answer, Standing, Undo, check_name, fold
-from rci.labeling.people.desk.journal import Journal, read_journal
 from rci.labeling.people.remarks import check_kinds
+from rci.labeling.people.sessions.journal import Journal, read_journal
 
 FORMAT = 1
 DEFAULT_RATE = 10.0  # steps per second, for episodes of which nobody knows how long a step takes
@@ -286,7 +286,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise RciError(f"cannot read {path}: {error}.") from None
     return found
@@ -306,11 +306,11 @@ def _entry(answer: Answer) -> dict[str, Any]:
 
 
 def _action(entry: Mapping[str, Any], folder: Path) -> Action:
-    known = {name: entry[name] for name in entry if name in DEFAULTS}
+    values = {name: entry[name] for name in entry if name in DEFAULTS}
     try:
         if "undo" in entry:
             episode, showing = entry["undo"]
             return Undo(entry["annotator"], (episode, showing), entry.get("time"))
-        return Answer(**known)
+        return Answer(**values)
     except (KeyError, TypeError, ValueError) as error:
-        raise RciError(f"{folder / 'answers.jsonl'} has a line that is no answer: {error}.") from None
+        raise RciError(f"{folder / 'answers.jsonl'} has a line that is not an answer: {error}.") from None

@@ -11,7 +11,7 @@ from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 
 ORDERS = ("sequential", "random", "uncertain")
-GOLD_EVERY = 10  # one item in so many is a gold one, until there are no more of them
+GOLD_EVERY = 10  # one item in so many is a gold one, until all have had their turn
 REPEAT_AFTER = (20, 60)  # items between the two showings of an episode, where the queue is long enough
 
 Item = tuple[int, int]  # which episode, and how often it had been shown before
@@ -41,8 +41,8 @@ class Order:
 def make_queue(order: Order, episodes: int) -> list[Item]:
     """Every episode once, some of them twice."""
     rng = np.random.default_rng(order.seed)
-    known = set(order.gold)
-    shown = [int(i) for i in _base(order, episodes, rng) if i not in known]
+    gold = set(order.gold)
+    shown = [int(i) for i in _base(order, episodes, rng) if i not in gold]
     queue = _mix(shown, list(rng.permutation(np.array(order.gold, np.int64))), rng)
     return _repeat(queue, round(order.repeats * len(queue)), rng)
 
@@ -71,8 +71,8 @@ def _mix(shown: list[int], gold: list[int], rng: np.random.Generator) -> list[in
 def _repeat(queue: list[int], count: int, rng: np.random.Generator) -> list[Item]:
     low = min(REPEAT_AFTER[0], len(queue) // 3)
     high = max(low + 1, min(REPEAT_AFTER[1], len(queue) // 2))
-    early = len(queue) - low  # from here on there is no room for a second showing far enough away
+    early = len(queue) - low  # from here on a second showing would come too soon
     again = rng.choice(early, min(count, early), replace=False)
-    places = [(float(place), (episode, 0)) for place, episode in enumerate(queue)]
-    places += [(float(i + rng.integers(low, high)) + 0.5, (queue[i], 1)) for i in again]
-    return [item for _, item in sorted(places)]
+    positions = [(float(place), (episode, 0)) for place, episode in enumerate(queue)]
+    positions += [(float(i + rng.integers(low, high)) + 0.5, (queue[i], 1)) for i in again]
+    return [item for _, item in sorted(positions)]

@@ -1,7 +1,7 @@
-"""A file to which lines are only ever added, and which tells every line that was acknowledged, whatever happened.
+"""A file to which lines are only ever added, and which returns every line that was acknowledged, whatever happened.
 
 A line is JSON and ends with a checksum of the rest. It is on the disk before `append` returns. A writer that is killed
-can leave one unfinished line at the end, which nobody was told about: it is cut off when the journal is next opened.
+can leave one unfinished line at the end, which was never acknowledged: it is cut off when the journal is next opened.
 Anything else that is wrong with a line is damage, and is reported, not repaired.
 """
 
@@ -91,10 +91,10 @@ def _parse(path: Path) -> tuple[list[dict[str, Any]], int]:
 def _entry(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         entry = json.loads(line)
-        told = entry.pop(SUM)
+        checksum = entry.pop(SUM)
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
-        told, entry = None, {}
-    if told is None or told != _sum(entry):
+        checksum, entry = None, {}
+    if checksum is None or checksum != _sum(entry):
         raise RciError(
             f"{path}, line {number} is damaged: its checksum is wrong. Restore the file from a copy, or remove the "
             "line to go on without it."

@@ -12,27 +12,29 @@ import numpy as np
 from rci.labeling.people.agreement import agreement, gold_accuracy
 from rci.labeling.people.answers import SAFE, STOP, UNSURE
 from rci.labeling.people.delay import Delay, estimate_delays
-from rci.labeling.people.desk.assignment import Desk
+from rci.labeling.people.sessions.assignment import Assignment
 
 
-def progress(desk: Desk, annotators: Sequence[str]) -> dict[str, Any]:
+def progress(assignment: Assignment, annotators: Sequence[str]) -> dict[str, Any]:
     """The state of a session as JSON values. annotators: those who have a link; others who answered come after them."""
-    session = desk.session
+    session = assignment.session
     answers = session.answers()
     delays = estimate_delays(answers, session.gold, session.rate)
     gold = gold_accuracy(answers, session.gold)
     names = [*annotators, *(name for name in sorted(session.standing) if name not in annotators)]
     return {
-        "annotators": [_annotator(desk, name, delays.get(name), gold.get(name)) for name in names],
+        "annotators": [_annotator(assignment, name, delays.get(name), gold.get(name)) for name in names],
         "episodes": len(session.lengths),
         "labelled": len({answer.episode for answer in answers if answer.verdict != UNSURE}),
         "agreement": agreement(answers, intervals=False),
     }
 
 
-def _annotator(desk: Desk, name: str, delay: Delay | None, gold: dict[str, Any] | None) -> dict[str, Any]:
-    answers = desk.standing(name).answers()
-    done, total = desk.counts(name)
+def _annotator(
+    assignment: Assignment, name: str, delay: Delay | None, gold: dict[str, Any] | None
+) -> dict[str, Any]:
+    answers = assignment.standing(name).answers()
+    done, total = assignment.counts(name)
     verdicts = Counter(answer.verdict for answer in answers)
     seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     mean = float(np.mean(seconds)) if seconds else None
@@ -51,5 +53,5 @@ def _annotator(desk: Desk, name: str, delay: Delay | None, gold: dict[str, Any] 
 
 
 def _delay(delay: Delay) -> dict[str, Any]:
-    told = asdict(delay)
-    return {"from": told.pop("source"), **told}
+    values = asdict(delay)
+    return {"from": values.pop("source"), **values}

@@ -11,7 +11,7 @@ from rci.pipeline.results.rows import Row
 from rci.studies.paper.rows import judged_together, read_study
 
 
-class Board:
+class ExperimentRows:
     """All rows of a file. askers: the experiments that ask for each key; a policy may serve several."""
 
     def __init__(self, file: Path, askers: Mapping[str, Sequence[str]]) -> None:
@@ -58,7 +58,9 @@ class Board:
         asked = {name for names in self.askers.values() for name in names}
         for name in sorted(asked):
             strangers = [
-                key for own, key in self.by_key if own == name and name not in self.askers.get(key, ())
+                key
+                for experiment, key in self.by_key
+                if experiment == name and name not in self.askers.get(key, ())
             ]
             if strangers:
                 raise RciError(
