@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import struct
 import time
 
@@ -61,7 +62,8 @@ def edited(content, chance):
 
 
 def refused_or_read(path, out, mapping, partial, to_disk):
-    """Whether it is refused, in one sentence."""
+    """Whether it is refused, in one sentence and with nothing left behind."""
+    shutil.rmtree(out, ignore_errors=True)
     began, said = time.process_time(), ""
     try:
         if not to_disk:
@@ -72,11 +74,11 @@ def refused_or_read(path, out, mapping, partial, to_disk):
         rci.load(out)
     except RciError as error:
         said = str(error)
-        assert not out.exists() or "manifest.json" in {entry.name for entry in out.iterdir()}
-        assert not out.with_name(f".{out.name}.import").exists()
     finally:
         assert time.process_time() - began < PATIENCE
     assert "\n" not in said
+    left = {entry.name for entry in out.parent.iterdir()} - {path.name}
+    assert left == ({out.name} if to_disk and not said else set())
     return bool(said)
 
 
