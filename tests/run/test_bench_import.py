@@ -11,7 +11,7 @@ from rci.data.errors import RciError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
 
-KINDS = ("hdf5", "parquet", "csv", "lerobot-v3.0", "lerobot-v2.1")
+KINDS = ("hdf5", "parquet", "csv", "lerobot-v3.0", "lerobot-v2.1", "mcap")
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def short(monkeypatch, tmp_path):
 def test_every_kind_of_file_is_imported_with_a_limited_heap(short):
     rows = list(bench_import.bench_import(0.005))
     assert [row["name"] for row in rows] == [f"import: {kind}" for kind in KINDS]
-    assert len(rows) == bench_import.ROWS
-    for row, size in zip(rows, (0.005, *[0.0005] * 4)):
+    assert tuple(bench_import.KINDS) == KINDS
+    for row, size in zip(rows, (0.005, *[0.0005] * 4, 0.005)):
         told = row["config"]
         assert told["gigabytes"] == pytest.approx(size, rel=0.2)
         assert told["steps"] % 20 == 0
@@ -37,8 +37,15 @@ def test_every_kind_of_file_is_imported_with_a_limited_heap(short):
     assert list(short.iterdir()) == []
 
 
+def test_only_what_is_asked_for_is_measured(short):
+    (row,) = bench_import.bench_import(0.002, only=["mcap"])
+    assert row["name"] == "import: mcap"
+    with pytest.raises(RciError, match="unknown kind of file 'mcpa'. Did you mean 'mcap'"):
+        next(bench_import.bench_import(0.002, only=["hdf5", "mcpa"]))
+
+
 def test_what_does_not_fit_fails(short):
-    with pytest.raises(RciError, match=r"the import of dsrl\.hdf5 failed with a heap of 20 MB"):
+    with pytest.raises(RciError, match=r"the import of logs\.hdf5 failed with a heap of 20 MB"):
         next(bench_import.bench_import(0.001, limit_mb=20))
     assert list(short.iterdir()) == []
 

@@ -17,12 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rci.benchmarks.simulators import Row
 from rci.data.artefacts.episodes import Episodes
-from rci.data.errors import RciError
+from rci.data.errors import RciError, unknown_name
 from rci.data.record import Array
 from rci.formats.importing.imported import optional
 from rci.formats.lerobot.writer import write_lerobot
@@ -30,7 +31,17 @@ from rci.formats.lerobot.writer import write_lerobot
 WIDTH, ACTIONS, LENGTH = 72, 2, 1000  # observations as of a car with lidar, and a thousand steps per episode
 AT_A_TIME = 20  # episodes that are made up at a time
 LIMIT_MB = 512  # heap of the import
-ROWS = 5
+BAG = {
+    "/odom": "nav_msgs/msg/Odometry",
+    "/cmd_vel": "geometry_msgs/msg/Twist",
+    "/scan": "sensor_msgs/msg/LaserScan",
+    "/camera": "sensor_msgs/msg/CompressedImage",
+}
+MAPPING = """
+obs = ["/odom.twist.twist.linear.x", "/odom.twist.twist.angular.z", "/scan.ranges[0:720:90]"]
+action = ["/cmd_vel.linear.x", "/cmd_vel.angular.z"]
+rate = 10
+"""
 LIMITED = """
 import json, resource, sys
 limit, *words = sys.argv[1:]
@@ -45,29 +56,40 @@ finally:
 """
 
 
-def bench_import(gigabytes: float = 10.0, limit_mb: int = LIMIT_MB) -> Iterator[Row]:
-    """Rows of `rci bench import`: HDF5 of so many gigabytes, Parquet, CSV and LeRobot folders of a tenth."""
+class Kind(NamedTuple):
+    """How files of a kind are made up."""
+
+    write: Callable[[Path, int], None]  # so many episodes
+    share: float  # of the gigabytes that are asked for
+    trial: int = AT_A_TIME  # episodes that tell how large a step is
+
+
+def bench_import(
+    gigabytes: float = 10.0, limit_mb: int = LIMIT_MB, only: Sequence[str] = ()
+) -> Iterator[Row]:
+    """Rows of `rci bench import`: HDF5 and MCAP of so many gigabytes, Parquet, CSV and LeRobot of a tenth."""
     if sys.platform != "linux":
         raise RciError("memory is limited and measured as Linux does it; run this benchmark there.")
-    makers: dict[str, tuple[Callable[[Path, int], None], float]] = {
-        "dsrl.hdf5": (_write_hdf5, gigabytes),
-        "logs.parquet": (_write_parquet, gigabytes / 10),
-        "logs.csv": (_write_csv, gigabytes / 10),
-        "lerobot-v3.0": (_write_lerobot, gigabytes / 10),
-        "lerobot-v2.1": (_write_lerobot, gigabytes / 10),
-    }
-    for name, (write, size) in makers.items():
+    for name in only:
+        if name not in KINDS:
+            raise unknown_name("kind of file", name, KINDS)
+    for name in only or KINDS:
+        kind = KINDS[name]
+        size = kind.share * gigabytes
         with tempfile.TemporaryDirectory(prefix="rci-bench-") as folder:
             place = Path(folder)
             if shutil.disk_usage(place).free < 1.8e9 * size:
                 raise RciError(
                     f"{place} needs {1.8 * size:.1f} GB of free space; set TMPDIR to another place."
                 )
-            episodes = max(1, round(size * 1e9 / _bytes_per_step(write, place, name) / LENGTH))
-            write(place / name, episodes)
-            for file in _files(place / name):
+            step = _bytes_per_step(kind, place / f"trial-{name}")
+            path = place / f"logs.{name}"
+            kind.write(path, max(1, round(size * 1e9 / step / LENGTH)))
+            for file in _files(path):
                 _drop_from_cache(file)
-            yield measure(place / name, place / "out", limit_mb)
+            mapping = path / "topics.toml"
+            options = ["--mapping", str(mapping)] if mapping.is_file() else []
+            yield measure(path, place / "out", limit_mb, options)
 
 
 def measure(path: Path, out: Path, limit_mb: int, options: Sequence[str] = ()) -> Row:
@@ -84,7 +106,7 @@ def measure(path: Path, out: Path, limit_mb: int, options: Sequence[str] = ()) -
     printed, _, peak = done.stdout.rpartition("VmHWM")
     size = _size(path)
     return {
-        "name": f"import: {path.name if path.is_dir() else path.suffix[1:]}",
+        "name": f"import: {path.name.partition('.')[2]}",
         "config": {
             "gigabytes": size / 1e9,
             "steps": json.loads(printed)["steps"],
@@ -113,13 +135,12 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in _files(path))
 
 
-def _bytes_per_step(write: Callable[[Path, int], None], place: Path, name: str) -> float:
+def _bytes_per_step(kind: Kind, trial: Path) -> float:
     """How large a step is in a file: some written for a try."""
-    trial = place / f"trial-{name}"
-    write(trial, AT_A_TIME)
+    kind.write(trial, kind.trial)
     size = _size(trial)
     shutil.rmtree(trial) if trial.is_dir() else trial.unlink()
-    return size / (AT_A_TIME * LENGTH)
+    return size / (kind.trial * LENGTH)
 
 
 def _drop_from_cache(path: Path) -> None:
@@ -209,3 +230,52 @@ def _write_lerobot(path: Path, episodes: int) -> None:
         truncated=~flags,
     )
     write_lerobot(path, made, version=path.name.rpartition("-")[2], rate=30)
+
+
+def _write_mcap(path: Path, episodes: int) -> None:
+    """The folder of a bag: one drive as long as so many episodes, and a mapping that does not name the pictures.
+
+    Odometry and commands come at 50 Hz, a lidar at 10 Hz and, more than nine tenths of the bytes, a camera at 25 Hz.
+    """
+    rosbag2, typesys = (optional(f"rosbags.{name}", "rosbags", "bags") for name in ("rosbag2", "typesys"))
+    ros = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, 1 << 20, np.uint8)
+
+    def part(name: str, *fields: object) -> Any:
+        return ros.types[f"geometry_msgs/msg/{name}"](*fields)
+
+    with rosbag2.Writer(path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP) as bag:
+        topics = {topic: bag.add_connection(topic, kind, typestore=ros) for topic, kind in BAG.items()}
+
+        def write(topic: str, time: int, *fields: object) -> None:
+            message = ros.types[BAG[topic]](*fields)
+            bag.write(topics[topic], time, ros.serialize_cdr(message, BAG[topic]))
+
+        for tick in range(5 * episodes * LENGTH + 1):
+            now = 1_700_000_000 * 10**9 + tick * 20_000_000
+            stamp = ros.types["builtin_interfaces/msg/Time"](now // 10**9, now % 10**9)
+            header = ros.types["std_msgs/msg/Header"](stamp, "base")
+            speed, turn = part("Vector3", *rng.random(3)), part("Vector3", *rng.random(3))
+            pose = part("Pose", part("Point", *rng.random(3)), part("Quaternion", *rng.random(4)))
+            seen = part("PoseWithCovariance", pose, np.zeros(36))
+            moved = part("TwistWithCovariance", part("Twist", speed, turn), np.zeros(36))
+            write("/odom", now, header, "base", seen, moved)
+            write("/cmd_vel", now + 4_000_000, speed, turn)
+            if tick % 5 == 0:
+                ranges = rng.random(720, np.float32)
+                write("/scan", now + 6_000_000, header, -3.1, 3.1, 0.009, 0.0, 0.1, 0.1, 30.0, ranges, ranges)
+            if tick % 2 == 0:
+                size, begin = rng.integers(20_000, 50_000), rng.integers(len(noise) // 2)
+                write("/camera", now + 8_000_000, header, "jpeg", noise[begin : begin + size])
+    (path / "topics.toml").write_text(MAPPING)
+
+
+KINDS = {
+    "hdf5": Kind(_write_hdf5, 1.0),
+    "parquet": Kind(_write_parquet, 0.1),
+    "csv": Kind(_write_csv, 0.1),
+    "lerobot-v3.0": Kind(_write_lerobot, 0.1),
+    "lerobot-v2.1": Kind(_write_lerobot, 0.1),
+    "mcap": Kind(_write_mcap, 1.0, trial=1),
+}

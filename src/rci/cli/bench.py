@@ -321,19 +321,21 @@ def bench_engines(
 @bench.command(name="import")
 def bench_larger_than_memory(
     gigabytes: Annotated[
-        float, typer.Option(min=0.001, help="Size of the HDF5 file; Parquet and CSV have a tenth.")
+        float,
+        typer.Option(min=0.001, help="Size of the HDF5 file and of the MCAP file; others have a tenth."),
     ] = 1.0,
+    only: Annotated[list[str], typer.Option(help="Which kind of file; may be repeated [all].")] = [],  # noqa: B006
     as_json: AsJson = False,
 ) -> None:
     """Imports of files that are larger than the memory they may have: MB per second, and the peak of the memory.
 
-    Needs the extra 'formats', Linux, and room for twice the size in the folder for temporary files.
+    Needs the extras 'formats' and 'bags', Linux, and room for twice the size in the folder for temporary files.
 
     Example: rci bench import --gigabytes 10 --json
     """
-    from rci.benchmarks.importing import ROWS, bench_import
+    from rci.benchmarks.importing import KINDS, bench_import
     from rci.benchmarks.simulators import bench_table
     from rci.engines.progress import count
 
-    rows = count(bench_import(gigabytes), ROWS, "import")
+    rows = count(bench_import(gigabytes, only=only), len(only or KINDS), "import")
     typer.echo(json.dumps(rows, indent=1) if as_json else bench_table(rows))

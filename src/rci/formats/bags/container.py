@@ -38,7 +38,7 @@ class Chunk(NamedTuple):
     end: int
     place: int  # where it begins in the file
     size: int
-    topics: frozenset[int] | None  # numbers of the channels in it; None if only reading shows them
+    topics: set[int] | None  # numbers of the channels in it; None if only reading shows them
 
 
 class Container(Protocol):

@@ -208,7 +208,7 @@ class Grid:
             for tick in self.run.waiting:
                 if tick.values[number] is None:
                     before = signal.value if signal.value is not None else value
-                    share = (tick.time - signal.time) / (time - signal.time)
+                    share = (tick.time - signal.time) / max(1, time - signal.time)  # may fall by JITTER
                     tick.values[number] = before + (value - before) * share
             self._write()
         signal.value, signal.time = value, time

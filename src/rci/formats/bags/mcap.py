@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from rci.data.errors import RciError
 from rci.formats.bags.container import Chunk, Message, Topic, merged, span
-from rci.formats.bags.unpacking import Fields, unpacked
+from rci.formats.bags.unpacking import Fields, taken, unpacked
 
 MAGIC = b"\x89MCAP0\r\n"  # at the beginning and at the end
 FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX = 0x02, 0x03, 0x04, 0x05, 0x06, 0x07
@@ -78,8 +78,8 @@ class McapFile:
     def _records(self, chunk: Chunk) -> Iterator[tuple[int, int, memoryview]]:
         """The records in a chunk: place, kind, content."""
         self.file.seek(chunk.place)
-        content = memoryview(self.file.read(chunk.size))
         try:
+            content = memoryview(taken(self.file, chunk.size))
             if chunk.place not in self.loose:
                 fields = Fields(content)
                 _, _, size, crc = fields.take("QQQI")
@@ -130,10 +130,11 @@ class McapFile:
             self.chunks.append(Chunk(start, end, place, length, None))
         elif op == MESSAGE_INDEX and self.chunks:
             (number,) = struct.unpack("<H", self.file.read(2))
-            indexed = self.chunks[-1].topics or frozenset()
-            self.chunks[-1] = self.chunks[-1]._replace(topics=indexed | {number})
+            indexed = self.chunks[-1].topics or set()
+            indexed.add(number)
+            self.chunks[-1] = self.chunks[-1]._replace(topics=indexed)
         elif op in (SCHEMA, CHANNEL):
-            self._define(op, memoryview(self.file.read(length)))
+            self._define(op, memoryview(taken(self.file, length)))
         elif op == MESSAGE:
             _, _, time = struct.unpack("<HIQ", self.file.read(14))
             begin, size = place - 9, length + 9

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from rci.data.errors import RciError
 from rci.formats.bags.container import Chunk, Message, Topic, merged, span
-from rci.formats.bags.unpacking import CutError, unpacked
+from rci.formats.bags.unpacking import CutError, taken, unpacked
 
 VERSION = b"#ROSBAG V2.0\n"
 MESSAGE, BAG, INDEX, CHUNK, CHUNK_INFO, CONNECTION = 2, 3, 4, 5, 6, 7
@@ -56,7 +56,7 @@ class RosbagFile:
         self.file.seek(chunk.place)
         try:
             fields, size = self._header()
-            content = memoryview(self.file.read(size))
+            content = memoryview(taken(self.file, size))
             packing = fields[b"compression"].decode("ascii", "replace")
             content = unpacked(packing, content, _number(fields, b"size"))
             place = 0
@@ -95,12 +95,14 @@ class RosbagFile:
                     if fields.get(b"encryptor"):
                         raise RciError(f"{self.path} is encrypted; decrypt it first: `rosbag decrypt`.")
                 elif op == CONNECTION:
-                    self._connect(fields, self.file.read(size))
+                    self._connect(fields, taken(self.file, size))
                 elif op == CHUNK:
                     self.chunks.append(Chunk(0, 0, place, begin + size - place, None))
                 elif op == INDEX and self.chunks:
-                    self._index(fields, self.file.read(size))
+                    self._index(fields, taken(self.file, size))
                 infos += op == CHUNK_INFO
+            except RciError:
+                raise
             except (LookupError, ValueError, struct.error):
                 break
             place = begin + size
@@ -137,7 +139,8 @@ class RosbagFile:
         times = [seconds * 10**9 + rest for seconds, rest, _ in struct.iter_unpack("<III", data)]
         if last.topics is not None:
             times += [last.start, last.end]
-        topics = (last.topics or frozenset()) | {_number(fields, b"conn")}
+        topics = last.topics or set()
+        topics.add(_number(fields, b"conn"))
         self.chunks[-1] = Chunk(min(times, default=0), max(times, default=-1), last.place, last.size, topics)
 
     def _connect(self, fields: dict[bytes, bytes], data: bytes) -> None:

@@ -70,9 +70,9 @@ class SqliteFile:
         count = 0
         try:
             for moment, row, number, data in self.base.execute(query, [since, *ids]):
-                if not isinstance(moment, int) or not isinstance(data, bytes):
+                if (type(moment), type(row), type(data)) != (int, int, bytes):
                     raise RciError(
-                        f"{self.path}: message {row} is damaged: its time or its data are of a wrong kind."
+                        f"{self.path}: message {row!r:.40} is damaged: its time, number or data are of a wrong kind."
                     )
                 count += 1
                 yield Message(moment, row, self.ids[number], data)
@@ -119,6 +119,8 @@ class SqliteFile:
             }
         topics = {}
         for number, *texts in self.base.execute(f"SELECT {', '.join(COLUMNS['topics'])} FROM topics"):
+            if not isinstance(number, int):
+                raise RciError(f"{self.path} is damaged: a topic has {number!r:.40} as its number.")
             name, kind, encoding = map(str, texts)
             self.ids[number] = name
             topics[name] = Topic(name, kind, encoding, *definitions.get(kind, ("", "")))

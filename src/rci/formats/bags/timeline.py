@@ -123,11 +123,22 @@ class Timeline:
             watched = self.topics[message.topic]
             if message.time > checked:
                 self._check_order(message)
+            if message.time < self.newest - JITTER:
+                raise RciError(
+                    f"{self.where}: a message of {message.topic}, {self._since_start(message.time)} after the start, "
+                    f"comes behind others that are {_seconds(self.newest - message.time)} later: the index of the bag "
+                    "is damaged, or its clock goes back; write the bag anew, or cut it there."
+                )
             self.newest = max(self.newest, message.time)
             values = watched.decoder(message.data)
             time = message.time
             if watched.stamp is not None:
                 seconds, rest = (values[place] for place in watched.stamp)
+                if not isinstance(seconds, int) or not isinstance(rest, int):
+                    raise RciError(
+                        f"{self.where}: the stamps of {message.topic} are not two whole numbers, as those of ROS are; "
+                        "the definition of its type is damaged."
+                    )
                 time = self._stamp(message, seconds * SECOND + rest)
             yield Sample(
                 time,

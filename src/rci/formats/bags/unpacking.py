@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any
+from typing import Any, BinaryIO
 
 from rci.formats.importing.imported import optional
 
-LARGEST = 1 << 28  # of a chunk that is unpacked at once
+LARGEST = 1 << 28  # of a record that is read, and of a chunk that is unpacked, at once
 
 
 class CutError(ValueError):
@@ -38,6 +38,13 @@ class Fields:
     def text(self) -> str:
         """A text with its length in front."""
         return bytes(self.rest()).decode("utf-8", "replace")
+
+
+def taken(file: BinaryIO, size: int) -> bytes:
+    """So many bytes of a file, unless a damaged length asks for more than may be in memory."""
+    if size > LARGEST:
+        raise ValueError(f"it claims {size} bytes, more than the {LARGEST} that are read at once")
+    return file.read(size)
 
 
 def unpacked(packing: str, content: memoryview, size: int) -> memoryview:

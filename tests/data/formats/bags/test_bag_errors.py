@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -87,6 +90,102 @@ def test_tables_that_compute_are_refused(drives, tmp_path):
     base.close()
     with pytest.raises(RciError, match="messages is not a plain table"):
         rci.import_bags(path, MAPPING)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "row", "expected"),
+    [
+        ("topics", "id TEXT, name TEXT, type TEXT, serialization_format TEXT", "id, name, type, 'cdr'", r"a topic has '1' as its number"),
+        ("messages", "id TEXT, topic_id INTEGER, timestamp INTEGER, data BLOB", "id, topic_id, timestamp, data", r"message '1' is damaged: its time, number"),
+        ("messages", "id, topic_id, timestamp, data", "NULL, topic_id, timestamp, data", r"message None is damaged"),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none(drives, tmp_path, table, columns, row, expected):
+    path = tmp_path / "other.db3"
+    path.write_bytes(file_of(drives["db3"]).read_bytes())
+    with sqlite3.connect(path) as base:
+        base.execute(f"ALTER TABLE {table} RENAME TO old")
+        base.execute(f"CREATE TABLE {table} ({columns})")
+        base.execute(f"INSERT INTO {table} SELECT {row} FROM old")
+    base.close()
+    with pytest.raises(RciError, match=expected):
+        rci.import_bags(path, MAPPING)
+
+
+def record(data=b"", claimed=None, **fields):
+    """A record of a ROS 1 bag."""
+    parts = [name.encode() + b"=" + value for name, value in fields.items()]
+    header = b"".join(struct.pack("<I", len(part)) + part for part in parts)
+    return (
+        struct.pack("<I", len(header))
+        + header
+        + struct.pack("<I", len(data) if claimed is None else claimed)
+        + data
+    )
+
+
+def test_lengths_that_ask_for_more_than_memory_has(tmp_path):
+    """Files with a hole in them are as large as they claim to be."""
+    size = (1 << 32) - 1
+    number = struct.pack("<I", 0)
+    begins = {
+        "schema.mcap": b"\x89MCAP0\r\n" + struct.pack("<BQ", 3, size),
+        "chunk.mcap": b"\x89MCAP0\r\n" + struct.pack("<BQQQQII", 6, size, 0, 1, 9, 0, 0),
+        "connection.bag": b"#ROSBAG V2.0\n" + record(claimed=size, op=b"\7", conn=number, topic=b"/a"),
+        "chunk.bag": b"#ROSBAG V2.0\n"
+        + record(claimed=size, op=b"\5", compression=b"none", size=b"\xff" * 4),
+        "index.bag": b"#ROSBAG V2.0\n"
+        + record(op=b"\5", compression=b"none", size=number)
+        + record(claimed=size, op=b"\4", conn=number, count=struct.pack("<I", size // 12)),
+    }
+    for name, begin in begins.items():
+        path = tmp_path / name
+        path.write_bytes(begin)
+        os.truncate(path, len(begin) + size + 100)
+        tracemalloc.start()
+        for partial in (False, True):
+            with pytest.raises(RciError, match=r"claims 4294967295 bytes|breaks off|no topics at all"):
+                rci.import_bags(path, MAPPING, partial=partial)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+        tracemalloc.stop()
+        path.unlink()
+
+
+def test_many_connections_in_one_chunk_take_no_time(drives, tmp_path):
+    numbers = (struct.pack("<I", 100 + i) for i in range(40_000))
+    path = tmp_path / "many.bag"
+    path.write_bytes(
+        file_of(drives["bag"]).read_bytes()
+        + b"".join(record(op=b"\4", conn=number, count=b"\0" * 4) for number in numbers)
+    )
+    began = time.process_time()
+    assert len(rci.import_bags(path, MAPPING).episodes) == 1
+    assert time.process_time() - began < 3.0
+
+
+def test_bags_with_a_key(tmp_path):
+    path = tmp_path / "secret.bag"
+    head = record(op=b"\3", chunk_count=b"\0" * 4, index_pos=b"\0" * 8, encryptor=b"rosbag/AesCbcEncryptor")
+    path.write_bytes(b"#ROSBAG V2.0\n" + head)
+    with pytest.raises(RciError, match=r"secret\.bag is encrypted; decrypt it first"):
+        rci.import_bags(path, MAPPING)
+
+
+def test_an_index_that_lies(tmp_path):
+    """Chunks are read in the order of the times in front of them."""
+    path = file_of(write_bag(tmp_path / "long", long_drive(), TOPICS))
+    content = bytearray(path.read_bytes())
+    chunks, place = [], 8
+    while content[place] != 2:
+        chunks += [place + 9] if content[place] == 6 else []
+        place += 9 + int.from_bytes(content[place + 1 : place + 9], "little")
+    content[chunks[0] : chunks[0] + 8] = content[
+        chunks[1] + 8 : chunks[1] + 16
+    ]  # begins when the second ends
+    path.write_bytes(content)
+    linear = {**MAPPING, "resample": "linear"}
+    with pytest.raises(RciError, match=r"comes behind others that are .* later: the index of the bag is"):
+        rci.import_bags(path, linear)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
 import struct
 import time
+from contextlib import nullcontext
 
 import pytest
 from bag_files import MAPPING, MODE, TOPICS, drive, file_of, write_bag
@@ -61,7 +63,8 @@ def edited(content, chance):
 
 
 def refused_or_read(path, out, mapping, partial, to_disk):
-    """Whether it is refused, in one sentence."""
+    """Whether it is refused, in one sentence and with nothing left behind."""
+    shutil.rmtree(out, ignore_errors=True)
     began, said = time.process_time(), ""
     try:
         if not to_disk:
@@ -72,11 +75,11 @@ def refused_or_read(path, out, mapping, partial, to_disk):
         rci.load(out)
     except RciError as error:
         said = str(error)
-        assert not out.exists() or "manifest.json" in {entry.name for entry in out.iterdir()}
-        assert not out.with_name(f".{out.name}.import").exists()
     finally:
         assert time.process_time() - began < PATIENCE
     assert "\n" not in said
+    left = {entry.name for entry in out.parent.iterdir()} - {path.name}
+    assert left == ({out.name} if to_disk and not said else set())
     return bool(said)
 
 
@@ -131,6 +134,57 @@ def test_definitions_of_anything():
             said.append(str(error))
     assert not any("\n" in text for text in said)
     assert read > 5
+
+
+IDL = "module test_msgs {{ module msg {{ {} struct Odd {{ {} uint8 x; }}; }}; }};\n"
+NOTE = '@verbatim (language="comment", text="(a (b (c)))")'
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (
+            IDL.format("module Odd_Constants { const long A = 1; };", f"{NOTE} sequence<string<3>, 4> y;"),
+            True,
+        ),
+        (IDL.format(f"module Odd_Constants {{ const long A = {'(' * 9}1{')' * 9}; }};", ""), False),
+        (IDL.format("module Odd_Constants { const long A = 1 << 99999999999; };", ""), False),
+        (IDL.format("", f"{'sequence<' * 30}uint8{'>' * 30} y;"), False),
+        (IDL.format("", f"@x(value={'(' * 9}1{')' * 9}) uint8 y;"), False),
+        ('"' * 99_999 + "/*" * 99_999 + "@a(" * 99_999, False),
+    ],
+)
+def test_definitions_that_a_parser_would_never_finish(text, read):
+    from rci.formats.bags.container import Topic
+    from rci.formats.bags.definitions import types_of
+
+    began = time.process_time()
+    with nullcontext() if read else pytest.raises(RciError, match="cannot be read: "):
+        types = types_of(Topic("/t", "test_msgs/msg/Odd", "cdr", "ros2idl", text), "a.mcap")
+        assert types["test_msgs/msg/Odd"][-1][0] == "x"
+    assert time.process_time() - began < 3.0
+
+
+def test_stamps_that_are_none():
+    """Whoever defines a header anew may call anything a time."""
+    from rci.formats.bags.container import Message, Topic
+    from rci.formats.bags.mapping import read_bag_mapping
+    from rci.formats.bags.timeline import Timeline
+
+    class Bag:
+        start, end = 0, 1
+        definition = "std_msgs/Header header\nuint8 x\n" + "".join(
+            f"{'=' * 80}\nMSG: {name}\n{fields}\n"
+            for name, fields in (("std_msgs/Header", "pkg/T stamp"), ("pkg/T", "string sec\nint32 nanosec"))
+        )
+        topics = {"/t": Topic("/t", "test_msgs/msg/Odd", "cdr", "ros2msg", definition)}  # noqa: RUF012
+
+        def messages(self, names, since):
+            yield Message(0, 0, "/t", b"\0\1\0\0" + struct.pack("<I4siB", 4, b"abc\0", 1, 1))
+
+    mapping = read_bag_mapping({"obs": ["/t.x"], "action": ["/t.x"], "rate": 10})
+    with pytest.raises(RciError, match=r"the stamps of /t are not two whole numbers"):
+        list(Timeline(Bag(), mapping, "a.mcap", {}).samples())
 
 
 def test_types_that_would_grow_without_end():
