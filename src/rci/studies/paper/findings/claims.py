@@ -31,8 +31,12 @@ READINGS = (
     ("highway-disc", "Highway, a disc of 20 m", "readings"),
     ("fetch-reach", "Fetch arm", "fetch-reach"),
 )
-# Where the default learner is compared: its experiment, that of the paper's system, and how to call the task.
-BEST = (("best-learner", "highway", "Highway"), ("best-learner-arm", "fetch-reach", "Fetch arm"))
+# Where the default learner is compared: its experiment, that of the paper's system, how to call the task, and whether
+# the return until the first violation says anything: where every step costs, who is stopped early seems to earn more.
+BEST = (
+    ("best-learner", "highway", "Highway", True),
+    ("best-learner-arm", "fetch-reach", "Fetch arm", False),
+)
 BASELINES = ("sparse", "hazard", REWARD_ONLY)
 COMPOSITIONS = ("ppo", "random", "mixed")
 NOISES = ("noisy", "adversarial")
@@ -106,13 +110,16 @@ def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
                 "redistributed costs than with the labels as they are",
                 _pays(frontiers(name)),
             )
-            for name, _, title in BEST
+            for name, _, title, _ in BEST
         ),
         *(
             one
-            for name, papers, title in BEST
+            for name, papers, title, until_stop in BEST
             for one in _default_claims(
-                title, in_one_setting(outcomes(name), DEFAULT), in_one_setting(outcomes(papers), REWARD_ONLY)
+                title,
+                in_one_setting(outcomes(name), DEFAULT),
+                in_one_setting(outcomes(papers), REWARD_ONLY),
+                until_stop,
             )
         ),
     )
@@ -149,7 +156,9 @@ def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
     return Claim(name, claimed, verdict(findings), measured)
 
 
-def _default_claims(title: str, ours: dict[str, Outcome], papers: dict[str, Outcome]) -> list[Claim]:
+def _default_claims(
+    title: str, ours: dict[str, Outcome], papers: dict[str, Outcome], until_stop: bool
+) -> list[Claim]:
     """What the default learner has to show beside the paper's system, on the same recordings."""
     default, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
     return [
@@ -161,10 +170,11 @@ def _default_claims(title: str, ours: dict[str, Outcome], papers: dict[str, Outc
         _claim(
             f"{title}: the default learner, no loss of return",
             f"no statistically significant loss of return against the paper's {REWARD_ONLY} "
-            f"(p > {SIGNIFICANT}), in full episodes and until the first violation",
+            f"(p > {SIGNIFICANT}), in full episodes"
+            + (" and until the first violation" if until_stop else ""),
             [
                 _return_kept(default, free, lambda o: o.mean_return),
-                _return_kept(default, free, lambda o: o.until_stop),
+                *([_return_kept(default, free, lambda o: o.until_stop)] if until_stop else []),
             ],
         ),
     ]
