@@ -72,7 +72,7 @@ def test_a_safe_and_a_dangerous_policy_in_a_world_whose_truth_is_known(evidence)
     bold = estimate_from(fixed(0.5), evidence, everybody)
     truth = 1 - (1 - CHANCE) ** STEPS  # 0.83
     assert safe.stop.low < 0.01
-    assert safe.stop.high < 0.2
+    assert safe.at_most < 0.2 < safe.stop.high < 0.25  # a verdict rests on the bound
     assert bold.stop.low <= truth <= bold.stop.high
     assert bold.worse_than_logs
     assert not safe.worse_than_logs

@@ -204,8 +204,8 @@ def test_labels_are_not_written_over_something_else(stages, tmp_path):
         (["import", "log.csv", "--out", "x", "--format", "excel"], "unknown format 'excel'"),
         (["import", "data.npz", "--out", "x", "--mapping", "columns.toml"], "columns of plain logs"),
         (["import", "log.csv", "--out", "log.csv"], "not an artefact folder"),
-        (["import", "log.csv", "--out", "."], "no name of a folder"),
-        (["import", "log.csv", "--out", "/"], "no name of a folder"),
+        (["import", "log.csv", "--out", "."], "not the name of a folder"),
+        (["import", "log.csv", "--out", "/"], "not the name of a folder"),
         (["import", "EPISODES", "--out", "x"], "is an artefact already"),
         (["export", "EPISODES", "--out", "x.hdf5"], "with its labels and step costs"),
         (

@@ -153,5 +153,5 @@ def test_a_file_that_is_no_comparison(tmp_path: Path) -> None:
         samples.read_comparison(tmp_path / "none.json")
     for content in ("[]", "{}", "nothing"):
         (tmp_path / "other.json").write_text(content)
-        with pytest.raises(RciError, match="no comparison of redistributors"):
+        with pytest.raises(RciError, match="not a comparison of redistributors"):
             samples.read_comparison(tmp_path / "other.json")
