@@ -52,7 +52,7 @@ from rci.redistribution.base import Training
 from rci.reporting.comparison.results import markdown
 from rci.runtime import METHODS
 from rci.studies.ladder import budget_table, ladder_table
-from rci.studies.paper.document import BUDGETED, results_document, tables_document
+from rci.studies.paper.document import other_rows, results_document, tables_document
 from rci.studies.reference.table import criteria, criteria_lines, reference_table
 from rci.studies.shift import shift_table
 from rci.tasks import TASKS
@@ -747,8 +747,7 @@ def test_the_shift_in_the_docs_is_the_committed_one():
 
 def test_the_page_of_results_is_made_from_the_committed_rows():
     rows = committed("paper.json")
-    budgets = {task: committed(f"one-training-{task}.json") for task in BUDGETED}
-    assert results_document(rows, budgets) == (DOCS / "results.md").read_text()
+    assert results_document(rows, other_rows(ROOT / "results")) == (DOCS / "results.md").read_text()
     assert tables_document(rows) == (DOCS / "results_tables.md").read_text()
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from rci.data.errors import RciError
 from rci.evaluation.reference import ReferencePoint, Ruler
-from rci.studies.paper.document import BUDGETED, SECTIONS, app, results_document, tables_document
+from rci.studies.paper.document import SECTIONS, OtherRows, app, results_document, tables_document
 from rci.studies.paper.findings.possible import standings
 from rci.studies.paper.questions import QUESTIONS
 
@@ -59,7 +59,7 @@ def test_the_default_stands_beside_what_is_possible():
     # Merit: 0.645 - 0.03 against 0.7 - 0.7 without a budget and 1 of the driver.
     assert found[1].share_of_way == pytest.approx(0.615)
     assert standings(budgets[1:], None) == []  # nothing to compare with
-    text = results_document([], {"highway": budgets})
+    text = results_document([], OtherRows(budgets={"highway": budgets}))
     assert "| highway | 10.0% | 2 | 3.0% |" in text
 
 
@@ -87,8 +87,7 @@ def test_the_command_writes_pages_and_pictures(tmp_path):
     (tmp_path / "docs" / "images").mkdir(parents=True)
     done = CliRunner().invoke(app, [str(tmp_path / "docs"), "--results", str(tmp_path / "results")])
     assert done.exit_code == 0, done.output
-    budgets = {task: [] for task in BUDGETED}
-    assert (tmp_path / "docs" / "results.md").read_text() == results_document(rows, budgets)
+    assert (tmp_path / "docs" / "results.md").read_text() == results_document(rows)
     assert (tmp_path / "docs" / "results_tables.md").read_text() == tables_document(rows)
     assert (tmp_path / "docs" / "images" / "study-overview.png").read_bytes()[1:4] == b"PNG"
 

@@ -16,6 +16,7 @@ from rci.studies.paper.findings.claims import FAILS, HOLDS, OPEN, interval_of, l
 from rci.studies.paper.findings.frontiers import compared_returns, method_frontier
 from rci.studies.paper.findings.outcomes import select_by_simulator, select_from_logs
 from rci.studies.paper.findings.policy_rows import NAMES, policy_rows
+from rci.studies.paper.findings.possible import outcome_of_budget
 from rci.studies.paper.findings.summary import paper_summary, rows_of_experiment
 
 
@@ -372,6 +373,33 @@ def test_the_default_learner_is_held_against_the_papers_baselines():
     assert claim(rows(gain=1.0), kept).verdict == FAILS
     assert claim(rows(until_stop=1.0), kept).verdict == FAILS
     assert claim(rows()[:15], kept).verdict == OPEN
+
+
+def test_the_default_learner_at_a_budget_is_held_against_the_same_baselines():
+    def with_budget(violations):
+        return outcome_of_budget(
+            [
+                {
+                    "task": "highway", "costs": "sparse", "seed": seed, "budget": budget, "episodes": 100,
+                    "violations": violations, "violation_rate": violations / 100,
+                    "mean_return": 5.0 + seed / 4, "mean_return_until_stop": 5.0,
+                }
+                for seed in (1, 0)
+                for budget in ("0.05", "inf")
+            ]
+        )  # fmt: skip
+
+    rows = [policy(name, seed, 0.1, 5.0) for name in ("sparse", "hazard", "reward-only") for seed in range(2)]
+    name = "Highway: the default learner at a budget of 5.0%, a fifth of the violations"
+    assert with_budget(2).seeds == (0, 1)
+    assert with_budget(2).episodes == 200
+    assert outcome_of_budget([]) is None
+    for violations, verdict_of in ((2, HOLDS), (3, FAILS)):
+        summary = paper_summary(rows, with_budget={"highway": with_budget(violations)})
+        (found,) = [one for one in summary.claims if one.name == name]
+        assert found.verdict == verdict_of
+        assert f"{violations:.1f}% against 10.0% of sparse" in found.measured
+    assert not [one for one in paper_summary(rows).claims if one.name == name]
 
 
 @pytest.mark.parametrize(

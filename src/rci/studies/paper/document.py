@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import typer
@@ -22,7 +23,7 @@ from rci.reporting.paper.contents import Experiment, PaperSummary
 from rci.reporting.paper.figures import OVERVIEW, paper_pictures
 from rci.reporting.paper.page import ASKED, COMMAND, duration, headline
 from rci.reporting.paper.tables import PaperTable, claim_table, paper_tables
-from rci.studies.paper.findings.possible import standing_table
+from rci.studies.paper.findings.possible import outcome_of_budget, standing_table
 from rci.studies.paper.findings.summary import paper_summary
 from rci.studies.paper.from_logs import choice_table
 from rci.tasks import TASKS
@@ -78,17 +79,27 @@ POSSIBLE = "How far is the best from what is possible?"
 BUDGETED = ("highway", "fetch-reach", "point")  # tasks with rows of `rci bench budgets`
 
 
-def results_document(
-    rows: Sequence[Row], budgets: Mapping[str, Sequence[Row]] | None = None, judged: Sequence[Row] = ()
-) -> str:
-    """The page of answers. The same rows give the same text, in whatever order they come.
+class OtherRows(NamedTuple):
+    """Rows of other studies that the page of answers shows."""
 
-    budgets: rows of `rci bench budgets`, by task; judged: those of choices from logs.
-    """
-    rulers = known_rulers(TASKS)
-    summary = paper_summary(rows, rulers)
-    possible, choices = standing_table(budgets or {}, rulers), choice_table(judged, _by_key(rows))
-    return _answers(summary, paper_pictures(summary), possible, choices)
+    budgets: Mapping[str, Sequence[Row]] = MappingProxyType({})  # of `rci bench budgets`, by task
+    recordings: Mapping[str, Sequence[Row]] = MappingProxyType({})  # the same on the recordings of this study
+    judged: Sequence[Row] = ()  # of choices from logs
+
+
+def other_rows(results: Path) -> OtherRows:
+    """What the folder of rows holds of other studies."""
+    return OtherRows(
+        {task: read_rows(results / f"one-training-{task}.json") for task in BUDGETED},
+        {task: read_rows(results / f"one-training-{task}-study.json") for task in BUDGETED},
+        read_rows(results / "from-logs.json"),
+    )
+
+
+def results_document(rows: Sequence[Row], others: OtherRows = OtherRows()) -> str:
+    """The page of answers. The same rows give the same text, in whatever order they come."""
+    summary = _summary(rows, others)
+    return _answers(summary, paper_pictures(summary), rows, others)
 
 
 def tables_document(rows: Sequence[Row]) -> str:
@@ -96,11 +107,16 @@ def tables_document(rows: Sequence[Row]) -> str:
     return _tables(paper_summary(rows, known_rulers(TASKS)))
 
 
-def _by_key(rows: Sequence[Row]) -> dict[str, Row]:
-    return {row["key"]: row for row in rows if "failed" not in row}
+def _summary(rows: Sequence[Row], others: OtherRows) -> PaperSummary:
+    with_budget = {task: outcome_of_budget(own) for task, own in others.recordings.items()}
+    return paper_summary(
+        rows, known_rulers(TASKS), {task: found for task, found in with_budget.items() if found is not None}
+    )
 
 
-def _answers(summary: PaperSummary, drawn: Sequence[Picture], possible: str, choices: str) -> str:
+def _answers(summary: PaperSummary, drawn: Sequence[Picture], rows: Sequence[Row], others: OtherRows) -> str:
+    possible = standing_table(others.budgets, known_rulers(TASKS))
+    choices = choice_table(others.judged, {row["key"]: row for row in rows if "failed" not in row})
     parts = [INTRODUCTION, _facts(summary)]
     pictures = {picture.name: picture for picture in drawn}
     for place, section in enumerate(SECTIONS):
@@ -176,13 +192,10 @@ def write(
     file = results / "paper.json"
     if not file.is_file():
         raise RciError(f"there is no file of rows at {file}.")
-    budgets = {task: read_rows(results / f"one-training-{task}.json") for task in BUDGETED}
-    rulers = known_rulers(TASKS)
-    every_row = read_rows(file)
-    summary = paper_summary(every_row, rulers)
+    rows, others = read_rows(file), other_rows(results)
+    summary = _summary(rows, others)
     pictures = paper_pictures(summary)
-    choices = choice_table(read_rows(results / "from-logs.json"), _by_key(every_row))
-    answers = _answers(summary, pictures, standing_table(budgets, rulers), choices)
+    answers = _answers(summary, pictures, rows, others)
     for name, text in {"results.md": answers, "results_tables.md": _tables(summary)}.items():
         write_file(docs / name, text.encode())
         typer.echo(docs / name)

@@ -87,6 +87,7 @@ def _judged(
     own: Sequence[Cell], missing: Sequence[Cell], scale: Scale, out: Path, report: Report
 ) -> list[Row]:
     """The rows of the candidates of one recording that have none."""
+    from rci import load
     from rci.learning.judging.estimate import estimate_all
     from rci.learning.judging.fqe import judge_prepared, prepare
 
@@ -97,7 +98,7 @@ def _judged(
     folder = paths.of(first, scale)
     episodes = store.read(paths.logs(first, scale) / "episodes", "episodes")
     labels, costs = store.read(folder / "labels", "labels"), store.read(folder / "costs" / "sparse", "costs")
-    policies = [store.read(paths.policy(cell, scale), "policy") for cell in missing]
+    policies = [load(paths.policy(cell, scale)) for cell in missing]
     where = f"{first.logs.task}, recording {first.seed}"
     with reporting(report, f"estimate {where}") as progress:
         estimates = estimate_all(policies, episodes, labels, seed=first.seed, progress=progress)

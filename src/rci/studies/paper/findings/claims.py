@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -50,8 +50,13 @@ Measured = TypeVar("Measured", Outcome, Frontier)
 Finding = tuple[str, str]  # a verdict and the numbers behind it
 
 
-def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
-    """Every claim of the paper, and what its successor has to show, in a fixed order."""
+def check_claims(
+    experiments: Sequence[Experiment], with_budget: Mapping[str, Outcome] | None = None
+) -> tuple[Claim, ...]:
+    """Every claim of the paper, and what its successor has to show, in a fixed order.
+
+    with_budget: what the default learner does at a budget, by task, on the recordings of the study.
+    """
     by_name = {experiment.name: experiment for experiment in experiments}
 
     def outcomes(name: str) -> list[Outcome]:
@@ -115,12 +120,8 @@ def check_claims(experiments: Sequence[Experiment]) -> tuple[Claim, ...]:
         *(
             one
             for name, papers, title, until_stop in BEST
-            for one in _default_claims(
-                title,
-                in_one_setting(outcomes(name), DEFAULT),
-                in_one_setting(outcomes(papers), REWARD_ONLY),
-                until_stop,
-            )
+            for who, own in _defaults(title, outcomes(name), (with_budget or {}).get(papers))
+            for one in _default_claims(who, own, in_one_setting(outcomes(papers), REWARD_ONLY), until_stop)
         ),
     )
 
@@ -156,19 +157,29 @@ def _claim(name: str, claimed: str, findings: Sequence[Finding]) -> Claim:
     return Claim(name, claimed, verdict(findings), measured)
 
 
+def _defaults(
+    title: str, outcomes: Sequence[Outcome], with_budget: Outcome | None
+) -> list[tuple[str, Outcome | None]]:
+    """The policies of the default learner that are held against the paper's: what they are called, what they do."""
+    bare = (f"{title}: the default learner", in_one_setting(outcomes, DEFAULT).get(DEFAULT))
+    if with_budget is None:
+        return [bare]
+    return [bare, (f"{bare[0]} at a budget of {percent(float(with_budget.budgets[0]))}", with_budget)]
+
+
 def _default_claims(
-    title: str, ours: dict[str, Outcome], papers: dict[str, Outcome], until_stop: bool
+    who: str, default: Outcome | None, papers: dict[str, Outcome], until_stop: bool
 ) -> list[Claim]:
     """What the default learner has to show beside the paper's system, on the same recordings."""
-    default, free = ours.get(DEFAULT), papers.get(REWARD_ONLY)
+    free = papers.get(REWARD_ONLY)
     return [
         _claim(
-            f"{title}: the default learner, a fifth of the violations",
+            f"{who}, a fifth of the violations",
             f"`{OURS}` with labels as they are violates at most a fifth as often as the paper's baselines",
             [_fewer(default, papers.get(rival), rival) for rival in BASELINES],
         ),
         _claim(
-            f"{title}: the default learner, no loss of return",
+            f"{who}, no loss of return",
             f"no statistically significant loss of return against the paper's {REWARD_ONLY} "
             f"(p > {SIGNIFICANT}), in full episodes"
             + (" and until the first violation" if until_stop else ""),

@@ -7,10 +7,15 @@ from statistics import mean
 from typing import NamedTuple
 
 from rci.evaluation.reference import Ruler, possible_at, share_of_way
+from rci.evaluation.stats import clopper_pearson
 from rci.pipeline.results.rows import Row
 from rci.reporting.markdown import table
 from rci.reporting.numbers import number, percent
+from rci.reporting.paper.contents import Outcome, Setting
+from rci.studies.paper.experiments import OURS
+from rci.studies.paper.findings.outcomes import estimate
 
+DEFAULT_BUDGET = "0.05"  # of commands that are given none
 SHOWN = ("inf", "0.2", "0.1", "0.05")  # budgets
 HEADS = (
     "task",
@@ -65,6 +70,33 @@ def standings(rows: Sequence[Row], measure: Ruler | None) -> list[Standing]:
                 )
             )
     return result
+
+
+def outcome_of_budget(rows: Sequence[Row], budget: str = DEFAULT_BUDGET) -> Outcome | None:
+    """The policies of one budget as one outcome, from rows of `rci bench budgets`; None without rows."""
+    of_budget = sorted((row for row in rows if row["budget"] == budget), key=lambda row: row["seed"])
+    if not of_budget:
+        return None
+    low, high = clopper_pearson(*(sum(row[name] for row in of_budget) for name in ("violations", "episodes")))
+    first = of_budget[0]
+    return Outcome(
+        setting=Setting(first["task"], "mixed", "clean", OURS, 0, 0),
+        method=first["costs"],
+        seeds=tuple(row["seed"] for row in of_budget),
+        budgets=tuple(row["budget"] for row in of_budget),
+        episodes=sum(row["episodes"] for row in of_budget),
+        violation=estimate([row["violation_rate"] for row in of_budget]),
+        low=low,
+        high=high,
+        return_norm=None,
+        mean_return=estimate([row["mean_return"] for row in of_budget]),
+        until_stop=estimate([row["mean_return_until_stop"] for row in of_budget]),
+        against=None,
+        against_until_stop=None,
+        ratios=(),
+        log_violation=None,
+        log_return=None,
+    )
 
 
 def standing_table(rows_of: Mapping[str, Sequence[Row]], rulers: Mapping[str, Ruler]) -> str:

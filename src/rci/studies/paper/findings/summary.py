@@ -17,8 +17,15 @@ from rci.studies.paper.findings.policy_rows import REWARD_ONLY, PolicyRow, one_r
 from rci.studies.paper.questions import QUESTIONS
 
 
-def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None) -> PaperSummary:
-    """Everything that these rows say, however many of them there are yet. rulers: what is possible, by task."""
+def paper_summary(
+    rows: Sequence[Row],
+    rulers: Mapping[str, Ruler] | None = None,
+    with_budget: Mapping[str, Outcome] | None = None,
+) -> PaperSummary:
+    """Everything that these rows say, however many of them there are yet.
+
+    rulers: what is possible, by task; with_budget: what the default learner does at a budget, by task.
+    """
     every_row, rulers = policy_rows(rows), rulers or {}
     policies = one_row_per_policy(every_row)
     names = [*QUESTIONS, *sorted({row.experiment for row in every_row} - set(QUESTIONS))]
@@ -40,7 +47,7 @@ def paper_summary(rows: Sequence[Row], rulers: Mapping[str, Ruler] | None = None
         experiments.append(_experiment(name, outcomes, frontiers, experiment_rows, rulers))
     return PaperSummary(
         experiments=tuple(experiments),
-        claims=check_claims(experiments),
+        claims=check_claims(experiments, with_budget),
         rows=len(policies),
         seconds=sum(row.seconds for row in policies),
         versions=tuple(sorted({row.versions for row in every_row})),
