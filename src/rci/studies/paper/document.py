@@ -87,6 +87,9 @@ class OtherRows(NamedTuple):
     judged: Sequence[Row] = ()  # of choices from logs
 
 
+NO_OTHERS = OtherRows()
+
+
 def other_rows(results: Path) -> OtherRows:
     """What the folder of rows holds of other studies."""
     return OtherRows(
@@ -96,7 +99,7 @@ def other_rows(results: Path) -> OtherRows:
     )
 
 
-def results_document(rows: Sequence[Row], others: OtherRows = OtherRows()) -> str:
+def results_document(rows: Sequence[Row], others: OtherRows = NO_OTHERS) -> str:
     """The page of answers. The same rows give the same text, in whatever order they come."""
     summary = _summary(rows, others)
     return _answers(summary, paper_pictures(summary), rows, others)
