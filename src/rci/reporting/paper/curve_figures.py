@@ -17,6 +17,7 @@ from rci.reporting.run.contents import KnownDanger
 PANEL_WIDTH, PANEL_HEIGHT = 3.3, 2.9  # inches
 PANELS_ABREAST = 3
 LEGEND_COLUMNS = 5
+ENTRY_WIDTH, ENTRY_HEIGHT = 1.9, 0.18  # of the legend, in inches
 REWARD_ONLY = "reward-only"
 Looks = Mapping[str, Look]
 
@@ -97,7 +98,8 @@ def _legend(
         if method in methods
     }
     handles |= others or {}
-    columns = math.ceil(
-        len(handles) / math.ceil(len(handles) / LEGEND_COLUMNS)
-    )  # rows of about the same length
+    abreast = min(LEGEND_COLUMNS, int(figure.get_figwidth() / ENTRY_WIDTH))
+    rows = math.ceil(len(handles) / abreast)
+    columns = math.ceil(len(handles) / rows)  # rows of about the same length
+    figure.set_figheight(figure.get_figheight() + ENTRY_HEIGHT * (rows - 1))
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
